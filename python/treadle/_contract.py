@@ -1,0 +1,774 @@
+"""The slow road of contraction: labels, casts, options and overlap, settled before the core is called.
+
+Calls with plain arrays of one dtype and no options never come here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treadle import _arrays
+from treadle.exceptions import ArgumentError, BroadcastError, DTypeError, PathError, ShapeError, SubscriptsError
+
+if TYPE_CHECKING:
+    from treadle._native import CpuEngine
+
+    Terms = list[int | None]
+    Source = str | tuple[list[Terms], Terms | None, list[str]]
+
+_CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
+_ORDERS = ("K", "C", "F", "A")
+
+
+def _option(name: str, value: Any, default: Any, valid: tuple[Any, ...], operation: str) -> Any:
+    if value is None:
+        return default
+    if name == "order" and isinstance(value, str):
+        value = value.upper()
+    if not isinstance(value, str) or value not in valid:
+        listed = ", ".join(repr(v) for v in valid)
+        raise ArgumentError(f"{operation}: {name} is {value!r}; valid are {listed}", operation=operation, argument=name)
+    return value
+
+
+# --- subscripts ------------------------------------------------------------------------------------------------
+
+
+def _is_terms(value: Any) -> bool:
+    return isinstance(value, (list, tuple, range)) or (type(value) is np.ndarray and value.ndim == 1)
+
+
+def interleaved(arguments: tuple[Any, ...], operation: str) -> tuple[Source, list[Any]]:
+    """Take ``(a, [0, 1], b, [1, 2], [0, 2])`` apart into numbered labels and operands.
+
+    Labels are numbered in numpy's order for an implicit output: sorted when they can be, else as they appear.
+    """
+    count, explicit = divmod(len(arguments), 2)
+    lists = list(arguments[1 : 2 * count : 2]) + ([arguments[-1]] if explicit else [])
+    operands = list(arguments[0 : 2 * count : 2])
+    if not operands:
+        raise SubscriptsError(f"{operation}: no operand was given; at least one is needed", operation=operation)
+    for position, labels in enumerate(lists):
+        if not _is_terms(labels):
+            raise DTypeError(
+                f"{operation}: label list {position} is a {type(labels).__name__}; in the form {operation}(a, [0, 1], ...) "
+                "operands and label lists alternate, and subscripts are a str otherwise",
+                operation=operation,
+                operand=position if position < count else None,
+                expected="a list of labels",
+                actual=type(labels).__name__,
+            )
+    seen: dict[Hashable, None] = {}
+    for labels in lists:
+        for label in labels:
+            if label is Ellipsis:
+                continue
+            try:
+                seen.setdefault(label)
+            except TypeError:
+                raise SubscriptsError(
+                    f"{operation}: label {label!r} is a {type(label).__name__}, which has no hash; use hashable labels",
+                    operation=operation,
+                ) from None
+    try:
+        order = sorted(seen)  # type: ignore[type-var]
+    except TypeError:
+        order = list(seen)
+    numbers = {label: number for number, label in enumerate(order)}
+    terms = [[None if label is Ellipsis else numbers[label] for label in labels] for labels in lists]
+    names = [str(label) for label in order]
+    return (terms[:count], terms[count] if explicit else None, names), operands
+
+
+def split_arguments(subscripts: Any, operands: tuple[Any, ...], operation: str) -> tuple[Source, list[Any]]:
+    """Tell the string form from the interleaved form."""
+    if isinstance(subscripts, str):
+        if not operands:
+            raise SubscriptsError(f"{operation}: no operand was given; at least one is needed", operation=operation)
+        return subscripts, list(operands)
+    if isinstance(subscripts, bytes):
+        raise DTypeError(
+            f"{operation}: subscripts are bytes; give a str", operation=operation, expected="str", actual="bytes"
+        )
+    return interleaved((subscripts, *operands), operation)
+
+
+# --- dtypes ----------------------------------------------------------------------------------------------------
+
+
+def _dtype_of(dtype: Any, operation: str) -> np.dtype[Any]:
+    try:
+        return np.dtype(dtype)
+    except TypeError as error:
+        raise DTypeError(
+            f"{operation}: dtype is {dtype!r}, which is no dtype ({error})",
+            operation=operation,
+            expected=_arrays.SUPPORTED,
+            actual=repr(dtype),
+        ) from error
+
+
+def promote(arrays: list[npt.NDArray[Any]], operation: str) -> np.dtype[Any]:
+    """numpy's result dtype of arrays, or a typed error where numpy has none."""
+    first = arrays[0].dtype
+    if all(array.dtype == first for array in arrays[1:]):
+        return first.newbyteorder("=")
+    try:
+        return np.result_type(*(array.dtype for array in arrays)).newbyteorder("=")
+    except TypeError as error:
+        names = ", ".join(str(array.dtype) for array in arrays)
+        raise DTypeError(
+            f"{operation}: the dtypes {names} have no common dtype; convert one operand",
+            operation=operation,
+            expected="dtypes that promote",
+            actual=names,
+        ) from error
+
+
+def cast_operands(
+    arrays: list[npt.NDArray[Any]], dtype: np.dtype[Any], casting: str, operation: str
+) -> list[npt.NDArray[Any]]:
+    """Convert operands to the dtype in which the core computes, refusing what `casting` forbids."""
+    wide = np.dtype(np.float32) if _arrays.is_half(dtype) else dtype
+    converted = []
+    for position, array in enumerate(arrays):
+        if not np.can_cast(array.dtype, dtype, casting=casting):  # type: ignore[arg-type]
+            raise DTypeError(
+                f"{operation}: operand {position} has dtype {array.dtype} and cannot be converted to {dtype} by the rule "
+                f"{casting!r}; convert it, or choose another casting",
+                operation=operation,
+                operand=position,
+                expected=str(dtype),
+                actual=str(array.dtype),
+            )
+        if array.dtype != dtype:
+            # Stretched axes stay stretched: only what is stored is converted.
+            array = _astype_stored(array, dtype)
+        if wide != dtype:
+            array = _astype_stored(array, wide)
+        converted.append(_arrays.as_readable(array))
+    return converted
+
+
+def _astype_stored(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    stretched = [stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)]
+    if not any(stretched):
+        return array.astype(dtype)
+    stored = array[tuple(slice(0, 1) if s else slice(None) for s in stretched)].astype(dtype)
+    return np.broadcast_to(stored, array.shape)
+
+
+# --- the call --------------------------------------------------------------------------------------------------
+
+
+def contract(
+    engine: CpuEngine,
+    operation: str,
+    source: Source,
+    arrays: list[npt.NDArray[Any]],
+    *,
+    shape: tuple[int, ...] | None = None,
+    out: Any = None,
+    dtype: Any = None,
+    casting: str = "safe",
+    out_casting: str | None = None,
+    order: str = "K",
+    optimize: Any = "auto",
+    alpha: Any = 1,
+    beta: Any = 0,
+    conj: Sequence[bool] | None = None,
+    route: str = "auto",
+    memory_limit: int | None = None,
+) -> Any:
+    """Settle dtypes and `out`, run the core, and bring the result into the dtype that numpy would have."""
+    result_dtype = promote(arrays, operation) if dtype is None else _dtype_of(dtype, operation)
+    _arrays.check_dtype(result_dtype, operation)
+    operands = cast_operands(arrays, result_dtype, casting, operation)
+    core_dtype = operands[0].dtype
+    settings = (conj, alpha, beta, order, optimize, route, memory_limit)
+    if out is None:
+        result = engine._contract(operation, source, operands, None, *settings)
+        return result if core_dtype == result_dtype else result.astype(result_dtype)
+    if shape is None:
+        shape = result_shape(engine, operation, source, operands)
+    out = _arrays.single_out(out)
+    target = _arrays.check_out(out, shape, arrays, operation)
+    if not np.can_cast(result_dtype, target.dtype, casting=out_casting or casting):  # type: ignore[arg-type]
+        raise DTypeError(
+            f"{operation}: the result has dtype {result_dtype} and out {target.dtype}, which the rule "
+            f"{out_casting or casting!r} does not convert; give an out of dtype {result_dtype}",
+            operation=operation,
+            expected=str(result_dtype),
+            actual=str(target.dtype),
+        )
+    # A width change alone (int64 and int64 of another name) needs no detour.
+    if target.dtype == core_dtype and _arrays.as_readable(target) is target:
+        engine._contract(operation, source, operands, target, *settings)
+        return out
+    accumulates = not _is_zero(beta)
+    detour = target.astype(core_dtype) if accumulates else np.empty(shape, core_dtype)
+    engine._contract(operation, source, operands, detour, *settings)
+    np.copyto(target, detour if core_dtype == result_dtype else detour.astype(result_dtype), casting="unsafe")
+    return out
+
+
+def _is_zero(value: Any) -> bool:
+    try:
+        return bool(value == 0)
+    except Exception:
+        return False
+
+
+def result_shape(
+    engine: CpuEngine, operation: str, source: Source, operands: list[npt.NDArray[Any]]
+) -> tuple[int, ...]:
+    """The shape that a contraction has, or its error."""
+    return tuple(engine._result_shape(operation, source, [list(operand.shape) for operand in operands]))
+
+
+def einsum(engine: CpuEngine, subscripts: Any, operands: tuple[Any, ...], options: tuple[Any, ...]) -> Any:
+    """``engine.einsum`` with anything that is not plain."""
+    out, dtype, casting, order, optimize, alpha, beta, conj, route, memory_limit = options
+    source, values = split_arguments(subscripts, operands, "einsum")
+    casting = _option("casting", casting, "safe", _CASTINGS, "einsum")
+    order = _option("order", order, "K", _ORDERS, "einsum")
+    arrays = [_arrays.as_operand(value, "einsum", position) for position, value in enumerate(values)]
+    if route is not None and not isinstance(route, str):
+        raise ArgumentError(f"einsum: route is {route!r}; give a str", operation="einsum", argument="route")
+    if out is None and dtype is None and len(arrays) == 1 and _arrays.is_half(arrays[0].dtype):
+        bits = _half_view(engine, source, arrays[0], (alpha, conj, route))
+        if bits is not None:
+            return bits
+    path, cap = _optimize(source, arrays, optimize, memory_limit, "einsum")
+    limit = _limit(cap if memory_limit is None else memory_limit)
+    out = _arrays.single_out(out)
+    if dtype is None and isinstance(out, np.ndarray) and any(array.dtype != out.dtype for array in arrays):
+        # As numpy's einsum: a wider out is a wider accumulator. A narrower one is the casting rule's business.
+        _arrays.check_dtype(out.dtype, "einsum")
+        dtype = promote([*arrays, out], "einsum")
+    return contract(
+        engine,
+        "einsum",
+        source,
+        arrays,
+        out=out,
+        dtype=dtype,
+        casting=casting,
+        order=order,
+        optimize=path,
+        alpha=1 if alpha is None else alpha,
+        beta=0 if beta is None else beta,
+        conj=None if conj is None else _flags(conj, len(arrays)),
+        route="auto" if route is None else route,
+        memory_limit=limit,
+    )
+
+
+def _half_view(
+    engine: CpuEngine, source: Source, array: npt.NDArray[Any], options: tuple[Any, ...]
+) -> npt.NDArray[Any] | None:
+    """Take the view that a half-precision operand with nothing summed is; its bits need no arithmetic."""
+    if any(option is not None for option in options):
+        return None
+    inputs, output, extents, _ = _bind(source, [array.shape], "einsum")
+    kept = all(label in output for label in inputs[0])
+    if not kept or any(extents[label] != size for label, size in zip(inputs[0], array.shape, strict=True)):
+        return None
+    bits = engine._contract("einsum", source, [array.view(np.uint16)], None, None, 1, 0, "K", "auto", "auto", None)
+    view: npt.NDArray[Any] = bits.view(array.dtype)
+    return view
+
+
+def _flags(conj: Any, count: int) -> list[bool]:
+    if isinstance(conj, (bool, np.bool_)):
+        raise ArgumentError(f"einsum: conj is {conj}; give one flag for each of the {count} operands", operation="einsum")
+    try:
+        flags = [bool(flag) for flag in conj]
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            f"einsum: conj is {conj!r}; give one bool for each of the {count} operands", operation="einsum"
+        ) from None
+    if len(flags) != count:
+        raise ArgumentError(
+            f"einsum: conj has {len(flags)} flags for {count} operands; give one an operand", operation="einsum"
+        )
+    return flags
+
+
+def _limit(memory_limit: Any) -> int | None:
+    if memory_limit is None:
+        return None
+    try:
+        limit = int(memory_limit.__index__()) if not isinstance(memory_limit, float) else int(memory_limit)
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        limit = -1
+    if limit < 0:
+        raise ArgumentError(
+            f"einsum: memory_limit is {memory_limit!r}; valid are numbers of elements from 0 on, or None",
+            operation="einsum",
+            argument="memory_limit",
+        )
+    return limit
+
+
+def _optimize(
+    source: Source,
+    arrays: list[npt.NDArray[Any]],
+    optimize: Any,
+    memory_limit: Any,
+    operation: str,
+) -> tuple[Any, Any]:
+    """Bring ``optimize=`` into one of the core's forms, with the memory limit that numpy's tuple carries.
+
+    The forms are a name, a bool, or a list of lists of positions.
+    """
+    if optimize is None:
+        return "auto", None
+    if isinstance(optimize, (bool, np.bool_)):
+        return bool(optimize), None
+    if isinstance(optimize, str):
+        return optimize, None
+    if callable(optimize):
+        # With one or two operands there is nothing to find.
+        return (_path_by(optimize, source, arrays, memory_limit, operation) if len(arrays) > 2 else "auto"), None
+    try:
+        steps = list(optimize)
+    except TypeError:
+        raise ArgumentError(
+            f"{operation}: optimize is a {type(optimize).__name__}; valid are 'auto', 'greedy', 'optimal', True, False, "
+            "a path or a callable",
+            operation=operation,
+        ) from None
+    if len(steps) == 2 and isinstance(steps[0], str) and steps[0] != "einsum_path":
+        # numpy's ("greedy", limit): the limit bounds intermediates, in elements; -1 is none.
+        cap = steps[1]
+        if not isinstance(cap, (int, float, np.integer, np.floating)) and cap is not None:
+            raise ArgumentError(
+                f"{operation}: the limit beside {steps[0]!r} is {cap!r}; give a number of elements", operation=operation
+            )
+        return steps[0], None if cap is None or cap == -1 else cap
+    if steps and isinstance(steps[0], str):
+        if steps[0] != "einsum_path":
+            raise PathError(
+                f"{operation}: a path begins with {steps[0]!r}; numpy's begin with 'einsum_path'", operation=operation
+            )
+        steps = steps[1:]
+    return _checked_path(steps, operation), None
+
+
+def _checked_path(steps: list[Any], operation: str) -> list[list[int]]:
+    path = []
+    for number, step in enumerate(steps):
+        try:
+            positions = [int(position.__index__()) for position in step]
+        except (TypeError, AttributeError):
+            raise PathError(
+                f"{operation}: step {number} of the path is {step!r}; a step is a tuple of operand positions",
+                operation=operation,
+                step=number,
+            ) from None
+        if any(position < 0 for position in positions):
+            raise PathError(
+                f"{operation}: step {number} of the path, {tuple(positions)}, has a negative position; positions count from 0",
+                operation=operation,
+                step=number,
+            )
+        path.append(positions)
+    return path
+
+
+def _path_by(
+    optimizer: Callable[..., Any],
+    source: Source,
+    arrays: list[npt.NDArray[Any]],
+    memory_limit: Any,
+    operation: str,
+) -> Any:
+    """Ask an optimizer of opt_einsum's kind: ``optimizer(inputs, output, size_dict, memory_limit)``."""
+    inputs, output, sizes = bound_labels(source, arrays, operation)
+    steps = optimizer([frozenset(terms) for terms in inputs], frozenset(output), sizes, memory_limit)
+    return _checked_path(list(steps), operation)
+
+
+def bound_labels(
+    source: Source, arrays: list[npt.NDArray[Any]], operation: str
+) -> tuple[list[tuple[str, ...]], tuple[str, ...], dict[str, int]]:
+    """Labels of every axis as text, with their sizes; axes under ``...`` get names of their own."""
+    inputs, output, extents, names = _bind(source, [array.shape for array in arrays], operation)
+    unique = [f"{name}:{number}" for number, name in enumerate(names)]
+    return (
+        [tuple(unique[label] for label in labels) for labels in inputs],
+        tuple(unique[label] for label in output),
+        {unique[label]: extent for label, extent in enumerate(extents)},
+    )
+
+
+def _bind(
+    source: Source, shapes: list[tuple[int, ...]], operation: str
+) -> tuple[list[list[int]], list[int], list[int], list[str]]:
+    from treadle import _native
+
+    return _native._bind_subscripts(operation, source, [list(shape) for shape in shapes])
+
+
+def einsum_path(engine: CpuEngine, subscripts: Any, operands: tuple[Any, ...], optimize: Any) -> tuple[list[Any], str]:
+    """``engine.einsum_path``: numpy's path list, and a report."""
+    source, values = split_arguments(subscripts, operands, "einsum_path")
+    arrays = [_arrays.as_array(value, "einsum_path", position) for position, value in enumerate(values)]
+    chosen, _ = _optimize(source, arrays, optimize, None, "einsum_path")
+    positions, naive, flops, largest = engine._find_path(source, [list(array.shape) for array in arrays], chosen)
+    steps = [tuple(step) for step in positions]
+    report = "\n".join(
+        [
+            f"        Operands:  {len(arrays)}",
+            f"           Steps:  {len(steps)}",
+            f"  Naive FLOP count:  {naive:.3e}",
+            f"  Path FLOP count:  {flops:.3e}",
+            f"        Speed-up:  {naive / max(flops, 1.0):.3f}",
+            f"  Largest result:  {largest:.3e} elements",
+            *(f"  step {number}: operands {step}" for number, step in enumerate(steps)),
+        ]
+    )
+    return ["einsum_path", *steps], report
+
+
+# --- products with numpy's names -------------------------------------------------------------------------------
+
+
+def _labels(count: int, start: int) -> list[int]:
+    return list(range(start, start + count))
+
+
+def _source(inputs: list[list[int]], output: list[int], names: dict[int, str]) -> Source:
+    count = 1 + max((label for labels in inputs for label in labels), default=-1)
+    return ([list(labels) for labels in inputs], list(output), [names.get(n, f"axis{n}") for n in range(count)])
+
+
+def _mismatch(operation: str, what: str, left: int, right: int, shapes: tuple[Any, Any]) -> BroadcastError:
+    return BroadcastError(
+        f"{operation}: {what} is {left} in operand 0 and {right} in operand 1 (shapes {shapes[0]} and {shapes[1]}); "
+        "make them equal",
+        operation=operation,
+        operand=1,
+        expected=left,
+        actual=right,
+    )
+
+
+def _no_scalar(operation: str, array: npt.NDArray[Any], position: int, need: int) -> None:
+    if array.ndim < need:
+        raise ShapeError(
+            f"{operation}: operand {position} has {array.ndim} axes and needs at least {need}; reshape it, or multiply "
+            "scalars with *",
+            operation=operation,
+            operand=position,
+            expected=need,
+            actual=array.ndim,
+        )
+
+
+def _batched(
+    operation: str,
+    a: npt.NDArray[Any],
+    b: npt.NDArray[Any],
+    a_core: list[int],
+    b_core: list[int],
+    out_core: list[int],
+    names: dict[int, str],
+) -> Source:
+    """Subscripts whose leading axes broadcast, in numpy's manner; labels 0 to 2 are the core's."""
+    a_lead, b_lead = a.shape[: a.ndim - len(a_core)], b.shape[: b.ndim - len(b_core)]
+    rank = max(len(a_lead), len(b_lead))
+    # Counted from the right, so that batch axes align there.
+    batch = _labels(rank, 3)
+    for axis in range(1, min(len(a_lead), len(b_lead)) + 1):
+        one, other = a_lead[-axis], b_lead[-axis]
+        if one != other and 1 not in (one, other):
+            raise _mismatch(operation, f"batch axis {-axis}", one, other, (a.shape, b.shape))
+    return _source(
+        [batch[rank - len(a_lead) :] + a_core, batch[rank - len(b_lead) :] + b_core], batch + out_core, names
+    )
+
+
+_M, _K, _N = 0, 1, 2
+_NAMES = {_M: "M", _K: "K", _N: "N"}
+
+
+def _product(
+    engine: CpuEngine,
+    operation: str,
+    a: Any,
+    b: Any,
+    cores: tuple[list[int], list[int], list[int]],
+    *,
+    out: Any = None,
+    conj: list[bool] | None = None,
+    **options: Any,
+) -> Any:
+    left, right = _arrays.as_operand(a, operation, 0), _arrays.as_operand(b, operation, 1)
+    a_core, b_core, out_core = cores
+    _no_scalar(operation, left, 0, len(a_core))
+    _no_scalar(operation, right, 1, len(b_core))
+    sizes = dict(zip(a_core, left.shape[left.ndim - len(a_core) :], strict=True))
+    for label, size in zip(b_core, right.shape[right.ndim - len(b_core) :], strict=True):
+        if sizes.setdefault(label, size) != size:
+            raise _mismatch(operation, f"the contracted axis {_NAMES[label]}", sizes[label], size, (left.shape, right.shape))
+    source = _batched(operation, left, right, a_core, b_core, out_core, _NAMES)
+    return contract(engine, operation, source, [left, right], out=out, conj=conj, **options)
+
+
+def matmul(engine: CpuEngine, a: Any, b: Any, out: Any, dtype: Any, casting: Any, order: Any) -> Any:
+    """``engine.matmul`` with anything that is not two plain matrices."""
+    left, right = _arrays.as_operand(a, "matmul", 0), _arrays.as_operand(b, "matmul", 1)
+    _no_scalar("matmul", left, 0, 1)
+    _no_scalar("matmul", right, 1, 1)
+    a_core = [_K] if left.ndim == 1 else [_M, _K]
+    b_core = [_K] if right.ndim == 1 else [_K, _N]
+    casting = _option("casting", casting, "same_kind", _CASTINGS, "matmul")
+    return _product(
+        engine,
+        "matmul",
+        left,
+        right,
+        (a_core, b_core, [label for label in (_M, _N) if label in a_core + b_core]),
+        out=out,
+        dtype=dtype,
+        casting=casting,
+        order=_option("order", order, "K", _ORDERS, "matmul"),
+    )
+
+
+def dot(engine: CpuEngine, a: Any, b: Any, out: Any) -> Any:
+    """``engine.dot`` with anything that is not two plain matrices."""
+    left, right = _arrays.as_operand(a, "dot", 0), _arrays.as_operand(b, "dot", 1)
+    if left.ndim == 0 or right.ndim == 0:
+        return _outer_of(engine, "dot", left, right, out)
+    axis = -1 if right.ndim == 1 else -2
+    return tensordot(engine, left, right, ((-1,), (axis,)), operation="dot", out=out)
+
+
+def _outer_of(engine: CpuEngine, operation: str, a: npt.NDArray[Any], b: npt.NDArray[Any], out: Any) -> Any:
+    left, right = _labels(a.ndim, 0), _labels(b.ndim, a.ndim)
+    return contract(engine, operation, _source([left, right], left + right, {}), [a, b], out=out)
+
+
+def inner(engine: CpuEngine, a: Any, b: Any) -> Any:
+    """``engine.inner``."""
+    left, right = _arrays.as_operand(a, "inner", 0), _arrays.as_operand(b, "inner", 1)
+    if left.ndim == 0 or right.ndim == 0:
+        return _outer_of(engine, "inner", left, right, None)
+    return tensordot(engine, left, right, ((-1,), (-1,)), operation="inner")
+
+
+def outer(engine: CpuEngine, a: Any, b: Any, out: Any = None) -> Any:
+    """``engine.outer``: both operands are flattened."""
+    left, right = _arrays.as_operand(a, "outer", 0).reshape(-1), _arrays.as_operand(b, "outer", 1).reshape(-1)
+    return _outer_of(engine, "outer", left, right, out)
+
+
+def vdot(engine: CpuEngine, a: Any, b: Any) -> Any:
+    """``engine.vdot``: both operands are flattened, the first is conjugated."""
+    left, right = _arrays.as_operand(a, "vdot", 0).reshape(-1), _arrays.as_operand(b, "vdot", 1).reshape(-1)
+    if left.size != right.size:
+        raise _mismatch("vdot", "the number of elements", left.size, right.size, (left.shape, right.shape))
+    return contract(engine, "vdot", _source([[0], [0]], [], {}), [left, right], conj=[True, False])
+
+
+def vecdot(engine: CpuEngine, a: Any, b: Any, **options: Any) -> Any:
+    """``engine.vecdot``: the first operand is conjugated."""
+    return _product(engine, "vecdot", a, b, ([_K], [_K], []), conj=[True, False], **options)
+
+
+def matvec(engine: CpuEngine, a: Any, b: Any, **options: Any) -> Any:
+    """``engine.matvec``."""
+    return _product(engine, "matvec", a, b, ([_M, _K], [_K], [_M]), **options)
+
+
+def vecmat(engine: CpuEngine, a: Any, b: Any, **options: Any) -> Any:
+    """``engine.vecmat``: the vector is conjugated, as numpy's."""
+    return _product(engine, "vecmat", a, b, ([_K], [_K, _N], [_N]), conj=[True, False], **options)
+
+
+def _axis_list(axes: Any) -> list[int]:
+    return [int(axes.__index__())] if hasattr(axes, "__index__") else [int(axis.__index__()) for axis in axes]
+
+
+def _normalised_axes(axes: list[int], array: npt.NDArray[Any], operand: int, operation: str) -> list[int]:
+    from treadle.exceptions import AxisError
+
+    normal = []
+    for axis in axes:
+        if not -array.ndim <= axis < array.ndim:
+            raise AxisError(
+                f"{operation}: axis {axis} is out of range for operand {operand} with {array.ndim} axes",
+                operation=operation,
+                operand=operand,
+                axis=axis,
+                ndim=array.ndim,
+            )
+        normal.append(axis % array.ndim)
+    for axis in normal:
+        if normal.count(axis) > 1:
+            raise AxisError(
+                f"{operation}: axis {axis} of operand {operand} is a duplicate; each axis may be contracted once",
+                operation=operation,
+                operand=operand,
+                axis=axis,
+                ndim=array.ndim,
+            )
+    return normal
+
+
+def tensordot(engine: CpuEngine, a: Any, b: Any, axes: Any = 2, *, operation: str = "tensordot", out: Any = None) -> Any:
+    """``engine.tensordot``."""
+    left, right = _arrays.as_operand(a, operation, 0), _arrays.as_operand(b, operation, 1)
+    try:
+        if hasattr(axes, "__index__"):
+            count = int(axes.__index__())
+            if count < 0:
+                raise ArgumentError(f"{operation}: axes is {count}; valid are 0 and above", operation=operation)
+            for position, array in enumerate((left, right)):
+                if count > array.ndim:
+                    raise ShapeError(
+                        f"{operation}: axes is {count} and operand {position} has {array.ndim} axes; contract fewer",
+                        operation=operation,
+                        operand=position,
+                        expected=count,
+                        actual=array.ndim,
+                    )
+            a_axes, b_axes = list(range(left.ndim - count, left.ndim)), list(range(count))
+        else:
+            one, other = axes
+            a_axes, b_axes = _axis_list(one), _axis_list(other)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, (ArgumentError, ShapeError)):
+            raise
+        raise ArgumentError(
+            f"{operation}: axes is {axes!r}; give an int, or one sequence of axes for each operand", operation=operation
+        ) from None
+    if len(a_axes) != len(b_axes):
+        raise ShapeError(
+            f"{operation}: {len(a_axes)} axes of operand 0 are paired with {len(b_axes)} of operand 1; give as many",
+            operation=operation,
+            expected=len(a_axes),
+            actual=len(b_axes),
+        )
+    a_axes = _normalised_axes(a_axes, left, 0, operation)
+    b_axes = _normalised_axes(b_axes, right, 1, operation)
+    for one_axis, other_axis in zip(a_axes, b_axes, strict=True):
+        if left.shape[one_axis] != right.shape[other_axis]:
+            raise _mismatch(
+                operation,
+                f"the contracted pair of axes ({one_axis}, {other_axis})",
+                left.shape[one_axis],
+                right.shape[other_axis],
+                (left.shape, right.shape),
+            )
+    a_labels = _labels(left.ndim, 0)
+    b_labels = _labels(right.ndim, left.ndim)
+    for one_axis, other_axis in zip(a_axes, b_axes, strict=True):
+        b_labels[other_axis] = a_labels[one_axis]
+    output = [label for axis, label in enumerate(a_labels) if axis not in a_axes]
+    output += [label for axis, label in enumerate(b_labels) if axis not in b_axes]
+    names = {label: f"axis {label} of operand 0" for label in a_labels}
+    return contract(engine, operation, _source([a_labels, b_labels], output, names), [left, right], out=out)
+
+
+def kron(engine: CpuEngine, a: Any, b: Any) -> Any:
+    """``engine.kron``."""
+    left, right = _arrays.as_operand(a, "kron", 0), _arrays.as_operand(b, "kron", 1)
+    rank = max(left.ndim, right.ndim)
+    left, right = (x.reshape((1,) * (rank - x.ndim) + x.shape) for x in (left, right))
+    shape = tuple(one * other for one, other in zip(left.shape, right.shape, strict=True))
+    # Axes of length one change nothing but the number of axes, of which numpy has 64.
+    evens = [2 * axis for axis, size in enumerate(left.shape) if size != 1]
+    odds = [2 * axis + 1 for axis, size in enumerate(right.shape) if size != 1]
+    left, right = (x.reshape([size for size in x.shape if size != 1]) for x in (left, right))
+    result = contract(engine, "kron", _source([evens, odds], sorted(evens + odds), {}), [left, right], order="C")
+    return result if rank == 0 else np.asarray(result).reshape(shape)
+
+
+def gemm(engine: CpuEngine, a: Any, b: Any, alpha: Any, beta: Any, out: Any, trans_a: Any, trans_b: Any) -> Any:
+    """``engine.gemm``: leading axes are batch axes."""
+    valid = ("N", "T", "C")
+    trans_a = _option("trans_a", trans_a, "N", valid, "gemm")
+    trans_b = _option("trans_b", trans_b, "N", valid, "gemm")
+    cores = ([_M, _K] if trans_a == "N" else [_K, _M], [_K, _N] if trans_b == "N" else [_N, _K], [_M, _N])
+    return _product(
+        engine, "gemm", a, b, cores, out=out, alpha=alpha, beta=beta, conj=[trans_a == "C", trans_b == "C"]
+    )
+
+
+def multi_dot(engine: CpuEngine, arrays: Any, out: Any) -> Any:
+    """``engine.multi_dot``: the cheapest order of a chain, found exactly."""
+    values = [_arrays.as_operand(value, "multi_dot", position) for position, value in enumerate(arrays)]
+    if len(values) < 2:
+        raise ShapeError(
+            f"multi_dot: {len(values)} arrays were given; at least two are needed", operation="multi_dot"
+        )
+    last = len(values) - 1
+    inputs = []
+    for position, array in enumerate(values):
+        vector = array.ndim == 1 and position in (0, last)
+        if array.ndim != 2 and not vector:
+            raise ShapeError(
+                f"multi_dot: operand {position} has {array.ndim} axes; all are matrices, and the first and the last may be "
+                "vectors",
+                operation="multi_dot",
+                operand=position,
+                expected=2,
+                actual=array.ndim,
+            )
+        labels = [position, position + 1]
+        inputs.append(labels[1:] if vector and position == 0 else labels[:1] if vector else labels)
+    sizes: dict[int, int] = {}
+    for position, (labels, array) in enumerate(zip(inputs, values, strict=True)):
+        for label, size in zip(labels, array.shape, strict=True):
+            if sizes.setdefault(label, size) != size:
+                raise _mismatch("multi_dot", f"the axis between operands {position - 1} and {position}", sizes[label], size,
+                                (values[position - 1].shape, array.shape))
+    output = [label for label in (0, last + 1) if label in sizes and (label != 0 or values[0].ndim == 2)]
+    if values[last].ndim == 1:
+        output = [label for label in output if label != last + 1]
+    path = _chain_path([sizes.get(label, 1) for label in range(last + 2)])
+    return contract(engine, "multi_dot", _source(inputs, output, {}), values, out=out, optimize=path)
+
+
+def _chain_path(sizes: list[int]) -> list[list[int]]:
+    """The cheapest bracketing of a chain of matrices, as a path (Cormen et al., Introduction to Algorithms, 15.2)."""
+    count = len(sizes) - 1
+    cost = [[0] * count for _ in range(count)]
+    cut = [[0] * count for _ in range(count)]
+    for span in range(1, count):
+        for first in range(count - span):
+            last = first + span
+            best = math.inf
+            for split in range(first, last):
+                total = cost[first][split] + cost[split + 1][last] + sizes[first] * sizes[split + 1] * sizes[last + 1]
+                if total < best:
+                    best, cut[first][last] = total, split
+            cost[first][last] = int(best)
+    live = list(range(count))
+    path: list[list[int]] = []
+    fresh = count
+
+    def reduce(first: int, last: int) -> int:
+        nonlocal fresh
+        if first == last:
+            return first
+        one = reduce(first, cut[first][last])
+        other = reduce(cut[first][last] + 1, last)
+        path.append(sorted((live.index(one), live.index(other))))
+        live.remove(one)
+        live.remove(other)
+        live.append(fresh)
+        fresh += 1
+        return fresh - 1
+
+    reduce(0, count - 1)
+    return path

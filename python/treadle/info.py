@@ -1,0 +1,205 @@
+"""What this installation is and what this machine offers; what is absent comes with the reason."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import platform
+import sys
+from typing import Any
+
+import numpy as np
+
+from treadle import _native
+from treadle._native import CpuEngine
+from treadle.exceptions import UnsupportedError
+
+__all__ = ["collect", "render", "show_versions"]
+
+_ISAS = ("scalar", "avx2", "avx512", "neon")
+_OTHER_ENGINES = ("BlasEngine", "XlaEngine", "WebGpuEngine", "CudaEngine")
+_NEIGHBOURS = (
+    "numpy",
+    "scipy",
+    "opt_einsum",
+    "cotengra",
+    "mpi4py",
+    "tqdm",
+    "matplotlib",
+    "ml_dtypes",
+    "threadpoolctl",
+)
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _isas() -> dict[str, Any]:
+    """Which kernels this machine runs: each set is asked for, and the refusal is the reason."""
+    available, absent = [], {}
+    for isa in _ISAS:
+        try:
+            CpuEngine(threads=1, isa=isa).close()
+        except UnsupportedError as error:
+            absent[isa] = str(error)
+        else:
+            available.append(isa)
+    engine = CpuEngine(threads=1)
+    selected = engine.isa
+    engine.close()
+    return {"selected": selected, "available": available, "absent": absent}
+
+
+def _pools() -> dict[str, Any]:
+    """Thread pools that other libraries hold in this process: numpy's BLAS, and OpenMP."""
+    try:
+        threadpoolctl = importlib.import_module("threadpoolctl")
+    except ImportError as error:
+        return {"found": None, "why": str(error)}
+    keys = ("user_api", "internal_api", "version", "num_threads", "threading_layer", "architecture")
+    return {
+        "found": [{k: pool[k] for k in keys if k in pool} for pool in threadpoolctl.threadpool_info()],
+        "why": None,
+    }
+
+
+def _mpi() -> dict[str, Any]:
+    """Vendor and version of the MPI library behind mpi4py, without initialising it."""
+    try:
+        package = importlib.import_module("mpi4py")
+        if "mpi4py.MPI" not in sys.modules:
+            package.rc.initialize = False
+        mpi = importlib.import_module("mpi4py.MPI")
+    except (ImportError, RuntimeError, OSError) as error:
+        return {"vendor": None, "version": None, "mpi4py": _version("mpi4py"), "why": str(error)}
+    vendor, version = mpi.get_vendor()
+    return {
+        "vendor": vendor,
+        "version": ".".join(str(part) for part in version),
+        "mpi4py": package.__version__,
+        "why": None,
+    }
+
+
+def _engines() -> dict[str, Any]:
+    import treadle as td
+
+    engines: dict[str, Any] = {"CpuEngine": {"available": True, "why": None}}
+    for name in _OTHER_ENGINES:
+        present = hasattr(td, name)
+        engines[name] = {"available": present, "why": None if present else "not part of this version"}
+    return engines
+
+
+def _present_cpus() -> int | None:
+    return os.cpu_count()
+
+
+def collect() -> dict[str, Any]:
+    """Everything that :func:`show_versions` prints, as plain values.
+
+    Returns
+    -------
+    dict
+        Keys ``treadle``, ``python``, ``platform``, ``provider``, ``isa``, ``cpus``, ``packages``, ``pools``, ``mpi``
+        and ``engines``. What is absent is None and has a ``why`` beside it.
+
+    Examples
+    --------
+    >>> from treadle.info import collect
+    >>> collect()["provider"]
+    'treadle.cpu.native'
+    """
+    import treadle as td
+
+    return {
+        "treadle": td.__version__,
+        "python": {
+            "version": platform.python_version(),
+            "implementation": platform.python_implementation(),
+            "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
+        },
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "provider": _native.cpu_provider_id(),
+        "isa": _isas(),
+        "cpus": {"allowed": _native._allowed_cpu_count(), "present": _present_cpus()},
+        "packages": {name: np.__version__ if name == "numpy" else _version(name) for name in _NEIGHBOURS},
+        "pools": _pools(),
+        "mpi": _mpi(),
+        "engines": _engines(),
+    }
+
+
+def render(found: dict[str, Any]) -> str:
+    """Text of what :func:`collect` found, a line a fact.
+
+    Parameters
+    ----------
+    found : dict
+        What :func:`collect` returned.
+
+    Returns
+    -------
+    str
+        Lines without a closing newline.
+
+    Examples
+    --------
+    >>> from treadle.info import collect, render
+    >>> render(collect()).splitlines()[0].split()[0]
+    'treadle'
+    """
+    isa, python = found["isa"], found["python"]
+    rows = [
+        ("treadle", found["treadle"]),
+        ("CPU provider", found["provider"]),
+        ("instruction sets", f"{isa['selected']} selected of {', '.join(isa['available'])}"),
+        *(("", f"{name} absent: {why}") for name, why in isa["absent"].items()),
+        ("CPUs", f"{found['cpus']['allowed']} allowed, {found['cpus']['present']} present"),
+        (
+            "python",
+            f"{python['implementation']} {python['version']}{'' if python['gil'] else ', free-threaded'}",
+        ),
+        ("platform", found["platform"]),
+    ]
+    rows += [(name, version or "not installed") for name, version in found["packages"].items()]
+    mpi = found["mpi"]
+    rows.append(("MPI", f"{mpi['vendor']} {mpi['version']}" if mpi["vendor"] else f"absent: {mpi['why']}"))
+    if found["pools"]["found"] is None:
+        rows.append(("other pools", f"unknown: {found['pools']['why']}"))
+    else:
+        for pool in found["pools"]["found"]:
+            text = f"{pool['internal_api']} {pool.get('version') or ''}, {pool['num_threads']} threads"
+            rows.append(("other pools", text + (f", {pool['architecture']}" if pool.get("architecture") else "")))
+    for name, engine in found["engines"].items():
+        rows.append((name, "available" if engine["available"] else f"absent: {engine['why']}"))
+    return "\n".join(f"{name:<17} {text}" for name, text in rows)
+
+
+def show_versions() -> None:
+    """Print versions, provider, instruction sets, CPUs, other libraries' thread pools, MPI and engines.
+
+    What ``python -m treadle info`` prints, and what a bug report should contain.
+
+    Returns
+    -------
+    None
+        The text goes to standard output.
+
+    See Also
+    --------
+    treadle.cpu_provider_id
+
+    Examples
+    --------
+    >>> import treadle as td
+    >>> td.show_versions()  # doctest: +ELLIPSIS
+    treadle ...
+    """
+    sys.stdout.write(render(collect()) + "\n")

@@ -1,0 +1,15 @@
+"""Lanes over engines that the caller holds, and maps over lanes and ranks."""
+
+from .._native import Lane, LaneControl, current_lane
+from .local import map_in_lanes
+from .pool import Lanes
+from .ranks import pmap_lanes
+
+__all__ = [
+    "Lane",
+    "LaneControl",
+    "Lanes",
+    "current_lane",
+    "map_in_lanes",
+    "pmap_lanes",
+]

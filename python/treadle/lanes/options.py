@@ -1,0 +1,98 @@
+"""The options that every map shares, checked before anything runs."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..exceptions import ArgumentError, UnsupportedError
+
+Progress = Callable[[int, "int | None"], object]
+
+
+def check_callable(fn: Any) -> None:
+    """Refuse what cannot be called."""
+    if not callable(fn):
+        raise TypeError(f"fn must be callable as fn(item, engine), not {type(fn).__qualname__}")
+
+
+def check_on_error(on_error: Any) -> None:
+    """Refuse what is neither an option nor a handler."""
+    if not callable(on_error) and on_error not in ("raise", "return"):
+        raise ArgumentError(
+            f"on_error is {on_error!r}; valid are 'raise', 'return' and a callable (index, item, exc) -> value"
+        )
+
+
+def check_retries(retries: Any) -> int:
+    """Return the number of retries."""
+    try:
+        count = operator.index(retries)
+    except TypeError:
+        raise TypeError(f"retries must be an integer, not {type(retries).__qualname__}") from None
+    if count < 0:
+        raise ArgumentError(f"retries is {count}; it must be at least 0")
+    return count
+
+
+def check_deadline(deadline: Any) -> float | None:
+    """Return the deadline in seconds."""
+    if deadline is None:
+        return None
+    try:
+        seconds = float(deadline)
+    except (TypeError, ValueError):
+        raise TypeError(f"deadline must be a number of seconds or None, not {deadline!r}") from None
+    if math.isnan(seconds) or seconds < 0:
+        raise ArgumentError(f"deadline is {deadline!r}; it must be a number of seconds, at least 0")
+    return seconds
+
+
+def check_checkpoint(checkpoint: Any) -> None:
+    """Refuse checkpoints, which do not exist yet."""
+    if checkpoint is not None:
+        raise UnsupportedError("checkpoint is not available in this version; pass checkpoint=None")
+
+
+def length_of(items: Any) -> int | None:
+    """Return how many items there are, where that is known before the first is read."""
+    try:
+        return len(items)
+    except (TypeError, OverflowError):
+        return None
+
+
+@contextmanager
+def progress_of(progress: Any, total: int | None) -> Iterator[Progress | None]:
+    """Give the callable ``(done, total)`` that the option stands for; a bar that was made here is closed at the end."""
+    if progress is None or progress is False:
+        yield None
+    elif progress is True:
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            raise UnsupportedError(
+                "progress=True needs tqdm (pip install tqdm); or pass a callable (done, total)"
+            ) from None
+        with tqdm(total=total) as bar:
+            yield _advance(bar)
+    elif callable(getattr(progress, "update", None)):
+        if getattr(progress, "total", 0) is None:
+            progress.total = total
+        yield _advance(progress)
+    elif callable(progress):
+        yield progress
+    else:
+        raise ArgumentError(
+            f"progress is {progress!r}; valid are True, False, a tqdm instance and a callable (done, total)"
+        )
+
+
+def _advance(bar: Any) -> Progress:
+    def advance(done: int, total: int | None) -> None:
+        bar.update(1)
+
+    return advance

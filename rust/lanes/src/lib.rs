@@ -1,0 +1,21 @@
+//! Scheduling: lanes, their control, the queue, the order of results and the choice of the error.
+//!
+//! A lane is one scoped thread and one resource of the caller's (an engine, for treadle), lent to it for one run.
+//! Nothing here outlives a run, and nothing here knows what a resource is.
+#![forbid(unsafe_code)]
+
+mod control;
+mod cutoff;
+mod feed;
+mod order;
+mod queue;
+mod report;
+mod run;
+
+pub use control::LaneControl;
+pub use cutoff::Cutoff;
+pub use feed::{Feed, Taken};
+pub use order::{in_order, lowest};
+pub use queue::IndexQueue;
+pub use report::{End, Report, RunError};
+pub use run::{Lane, LaneThreads, Panicked, STACK_BYTES};

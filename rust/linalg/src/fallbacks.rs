@@ -1,0 +1,35 @@
+//! How often a decomposition needed its second and third algorithm; counted in tests only.
+
+#[cfg(test)]
+mod counters {
+    use std::sync::atomic::AtomicUsize;
+
+    pub(crate) static DIVIDE_AND_CONQUER: AtomicUsize = AtomicUsize::new(0);
+    pub(crate) static ITERATION: AtomicUsize = AtomicUsize::new(0);
+    pub(crate) static LAST_RESORT: AtomicUsize = AtomicUsize::new(0);
+}
+
+#[cfg(test)]
+pub(crate) use counters::*;
+
+/// One algorithm's factors failed the check: divide and conquer's, or the QR iteration's.
+#[cold]
+pub(crate) fn count(divide_and_conquer: bool) {
+    #[cfg(test)]
+    {
+        let counter = if divide_and_conquer {
+            &DIVIDE_AND_CONQUER
+        } else {
+            &ITERATION
+        };
+        counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+    let _ = divide_and_conquer;
+}
+
+/// The Jacobi iteration runs.
+#[cold]
+pub(crate) fn count_last_resort() {
+    #[cfg(test)]
+    LAST_RESORT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+}

@@ -1,0 +1,197 @@
+//! QR decomposition without pivoting.
+
+use crate::failure::Failure;
+use crate::field::Field;
+use crate::gauge::{Gauge, phase};
+use crate::householder;
+use crate::matrices::{Matrices, Part, View, store_rows};
+use crate::run::Batch;
+use crate::scaling::Scaling;
+use crate::svd::fill_nan;
+use crate::workspace::{need, take};
+use faer::dyn_stack::{MemStack, StackReq};
+use treadle_contract::policy::BatchPolicy;
+use treadle_core::{Element, Error, ErrorCode, Result};
+use treadle_team::Token;
+
+/// Which factors, and how many columns of Q.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum QrMode {
+    /// Q is `(..., m, k)`, R is `(..., k, n)`, with `k = min(m, n)`.
+    Reduced,
+    /// Q is `(..., m, m)`, R is `(..., m, n)`.
+    Complete,
+    /// R alone, `(..., k, n)`.
+    R,
+}
+
+impl QrMode {
+    /// The mode of that name; an unknown one lists the valid ones.
+    pub fn from_name(name: &str) -> Result<QrMode> {
+        match name {
+            "reduced" => Ok(QrMode::Reduced),
+            "complete" => Ok(QrMode::Complete),
+            "r" => Ok(QrMode::R),
+            other => Err(Error::new(
+                ErrorCode::Argument,
+                format!("mode must be 'reduced', 'complete' or 'r', not '{other}'"),
+            )
+            .with("argument", "mode")),
+        }
+    }
+}
+
+/// Where the factors go: C-contiguous, the batch leading, uninitialised on entry and whole on success.
+#[derive(Clone, Copy, Debug)]
+pub struct QrOut<T: Field> {
+    /// Q; not used in mode `R`.
+    pub q: *mut T,
+    /// R.
+    pub r: *mut T,
+}
+
+// SAFETY: the pointers go to distinct items on distinct threads.
+unsafe impl<T: Field> Sync for QrOut<T> {}
+// SAFETY: as above.
+unsafe impl<T: Field> Send for QrOut<T> {}
+
+/// Columns of Q (none in mode `R`) and rows of R.
+fn sizes(m: usize, n: usize, mode: QrMode) -> (usize, usize) {
+    match mode {
+        QrMode::Reduced => (m.min(n), m.min(n)),
+        QrMode::Complete => (m, m),
+        QrMode::R => (0, m.min(n)),
+    }
+}
+
+/// One item, from the caller's matrix to its place in the outputs.
+///
+/// # Safety
+/// As `qr`.
+unsafe fn item<T: Field>(
+    view: View<T>,
+    mode: QrMode,
+    gauge: Gauge,
+    check_finite: bool,
+    out: QrOut<T>,
+    index: usize,
+    stack: &mut MemStack,
+) -> Result<(), Failure> {
+    let (m, n) = (view.rows, view.cols);
+    let k = m.min(n);
+    let (q_cols, r_rows) = sizes(m, n, mode);
+    // SAFETY: the outputs hold every item; the scratch was sized by `qr`.
+    unsafe {
+        let q_out = out.q.wrapping_add(index * m * q_cols);
+        let r_out = out.r.wrapping_add(index * r_rows * n);
+        if !check_finite && view.has_non_finite(Part::All) {
+            fill_nan(q_out, m * q_cols);
+            fill_nan(r_out, r_rows * n);
+            return Ok(());
+        }
+        let (a, stack) = take::<T>(stack, m * n);
+        let (t, stack) = take::<T>(stack, householder::factor_len(k));
+        let (back, stack) = take::<Scaling<T::R>>(stack, n);
+        let (turns, stack) = take::<T>(stack, k);
+        // Each column has its own power of two: Q does not change, and R gets it back.
+        for col in 0..n {
+            let column = View {
+                pointer: view.pointer.wrapping_offset(col as isize * view.col_stride),
+                cols: 1,
+                ..view
+            };
+            let scaling = Scaling::to_unit(column.max_abs(Part::All));
+            if scaling.exponent() != 0 || view.row_stride.unsigned_abs() <= view.col_stride.unsigned_abs() {
+                column.load(scaling, a.add(col * m), m);
+            } else {
+                column.load(scaling, a.add(col * m), m);
+            }
+            back.add(col).write(scaling.inverse());
+        }
+        householder::factor(a, m, n, m, t, stack);
+        for i in 0..k {
+            let canonical = gauge == Gauge::Canonical;
+            *turns.add(i) = if canonical {
+                phase(*a.add(i + i * m))
+            } else {
+                T::ONE
+            };
+        }
+        for row in 0..r_rows {
+            for col in 0..n {
+                *r_out.add(row * n + col) = if row > col {
+                    T::ZERO
+                } else {
+                    let x = (*turns.add(row)).conj() * *a.add(row + col * m);
+                    (*back.add(col)).apply(x)
+                };
+            }
+        }
+        if mode == QrMode::R {
+            return Ok(());
+        }
+        let (q, stack) = take::<T>(stack, m * q_cols);
+        for col in 0..q_cols {
+            for row in 0..m {
+                *q.add(row + col * m) = if row == col { T::ONE } else { T::ZERO };
+            }
+        }
+        householder::apply(a, m, k, m, t, true, q, q_cols, m, stack);
+        store_rows(q, m, m, q_cols, q_out, q_cols, |col, x| {
+            if gauge == Gauge::Canonical && col < k {
+                x * *turns.add(col)
+            } else {
+                x
+            }
+        });
+    }
+    Ok(())
+}
+
+/// QR decomposition of every matrix: `a = q @ r`.
+///
+/// No column is called dependent, however small what is left of it.
+///
+/// # Safety
+/// The matrices must be readable. Each output must hold its shape (see `QrMode`) and share no memory with the input or
+/// the other output.
+pub unsafe fn qr<T: Field>(
+    token: &mut Token<'_>,
+    policy: BatchPolicy,
+    a: &Matrices<'_, T>,
+    mode: QrMode,
+    gauge: Gauge,
+    check_finite: bool,
+    out: QrOut<T>,
+) -> Result<()> {
+    let batch = Batch {
+        operation: "qr",
+        count: a.count(),
+        batched: !a.batch_shape.is_empty(),
+        policy,
+    };
+    if check_finite {
+        // SAFETY: passed on.
+        unsafe { batch.refuse_non_finite(token, 0, a, Part::All)? };
+    }
+    let (m, n) = (a.rows, a.cols);
+    let k = m.min(n);
+    let (q_cols, _) = sizes(m, n, mode);
+    let scratch = StackReq::all_of(&[
+        need::<T>(m * n),
+        need::<T>(householder::factor_len(k)),
+        need::<Scaling<T::R>>(n),
+        need::<T>(k),
+        need::<T>(m * q_cols),
+        householder::scratch::<T>(n.max(q_cols)),
+    ]);
+    let weight = if T::IS_REAL { 0.15 } else { 0.5 };
+    let item_ns = 200.0 + weight * (m * n) as f64 * (k as f64 + 20.0);
+    let out = &out;
+    batch.each(token, item_ns, scratch, |index, stack| {
+        // SAFETY: every index is given out once, so that no two items write to the same place.
+        unsafe { item(a.item(index), mode, gauge, check_finite, *out, index, stack) }
+    })?;
+    let _ = T::ZERO == <T as Element>::ZERO;
+    Ok(())
+}

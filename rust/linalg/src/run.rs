@@ -1,0 +1,142 @@
+//! Runs one function for every item of a batch: scratch for each slot, lowest failing index, the caller's policy.
+
+use crate::failure::Failure;
+use crate::field::Field;
+use crate::matrices::{Matrices, Part};
+use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use treadle_contract::policy::{BatchPolicy, decide};
+use treadle_core::Result;
+use treadle_team::Token;
+
+/// Serial nanoseconds that one claimed chunk should take, so that claiming costs nothing beside it.
+const CHUNK_NS: f64 = 10_000.0;
+
+/// What the items of one call have in common.
+pub(crate) struct Batch<'a> {
+    pub(crate) operation: &'a str,
+    pub(crate) count: usize,
+    pub(crate) batched: bool,
+    pub(crate) policy: BatchPolicy,
+}
+
+/// The scratch of one slot, allocated when the slot gets its first item.
+struct Slot(UnsafeCell<Option<MemBuffer>>);
+
+// SAFETY: a slot index is held by one thread at a time, so that no two threads reach the same cell.
+unsafe impl Sync for Slot {}
+
+/// The lowest failure so far.
+struct Lowest {
+    index: AtomicUsize,
+    failure: Mutex<Option<(usize, Failure)>>,
+}
+
+impl Lowest {
+    #[cold]
+    fn record(&self, index: usize, failure: Failure) {
+        let mut lowest = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if lowest.is_none_or(|(other, _)| index < other) {
+            *lowest = Some((index, failure));
+            self.index.store(index, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Batch<'_> {
+    /// Runs `body(index, scratch)` for every item. When items fail, every item below the lowest failing one has
+    /// been tried, and that one is reported.
+    pub(crate) fn each(
+        &self,
+        token: &mut Token<'_>,
+        item_ns: f64,
+        need: StackReq,
+        body: impl Fn(usize, &mut MemStack) -> Result<(), Failure> + Sync,
+    ) -> Result<()> {
+        let decision = decide(self.policy, self.count, item_ns, token.budget())?;
+        if self.count == 0 {
+            return Ok(());
+        }
+        let lanes = decision.lanes.min(self.count);
+        let share = (self.count / (4 * lanes)).max(1);
+        let group = ((CHUNK_NS / item_ns.max(1.0)) as usize).clamp(1, share);
+        let chunks = self.count.div_ceil(group);
+        let slots: Vec<Slot> = (0..lanes).map(|_| Slot(UnsafeCell::new(None))).collect();
+        let lowest = Lowest {
+            index: AtomicUsize::new(usize::MAX),
+            failure: Mutex::new(None),
+        };
+        let mut token = token.narrowed(lanes);
+        token
+            .chunks_with_slot(chunks, |slot, chunk| {
+                // SAFETY: this thread holds the slot until the chunk ends.
+                let scratch = unsafe { &mut *slots[slot].0.get() };
+                let range = chunk * group..((chunk + 1) * group).min(self.count);
+                if range.start > lowest.index.load(Ordering::Relaxed) {
+                    return;
+                }
+                let buffer = match scratch {
+                    Some(buffer) => buffer,
+                    None => match MemBuffer::try_new(need) {
+                        Ok(buffer) => scratch.insert(buffer),
+                        Err(_) => {
+                            let bytes = need.layout().map_or(usize::MAX, |layout| layout.size());
+                            lowest.record(range.start, Failure::OutOfMemory { bytes });
+                            return;
+                        }
+                    },
+                };
+                for index in range {
+                    if let Err(failure) = body(index, MemStack::new(buffer)) {
+                        lowest.record(index, failure);
+                        return;
+                    }
+                }
+            })
+            .map_err(|interrupted| treadle_core::Error::from(interrupted).in_operation(self.operation))?;
+        match lowest
+            .failure
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+        {
+            None => Ok(()),
+            Some((index, failure)) => Err(failure.into_error(self.operation, index, self.batched)),
+        }
+    }
+
+    /// Refuses a batch of which an entry that will be read is NaN or infinite, before anything is written.
+    ///
+    /// # Safety
+    /// The matrices must be readable.
+    pub(crate) unsafe fn refuse_non_finite<T: Field>(
+        &self,
+        token: &mut Token<'_>,
+        operand: usize,
+        matrices: &Matrices<'_, T>,
+        part: Part,
+    ) -> Result<()> {
+        let item_ns = 2.0 + 0.5 * (matrices.rows * matrices.cols) as f64;
+        self.each(token, item_ns, StackReq::EMPTY, |index, _| {
+            // SAFETY: passed on.
+            if unsafe { matrices.item(index).has_non_finite(part) } {
+                return Err(Failure::NonFinite { operand });
+            }
+            Ok(())
+        })
+    }
+}
+
+/// An output of one array, item by item.
+pub(crate) struct Target<T>(pub(crate) *mut T);
+
+// SAFETY: distinct threads get distinct items.
+unsafe impl<T> Sync for Target<T> {}
+
+impl<T> Target<T> {
+    /// The start of item `index` when items have `len` elements.
+    pub(crate) fn item(&self, index: usize, len: usize) -> *mut T {
+        self.0.wrapping_add(index * len)
+    }
+}

@@ -1,0 +1,220 @@
+//! `engine.matmul` and `engine.dot`: two matrices of one floating dtype go straight to the kernel.
+
+use pyo3::prelude::*;
+use treadle_core::{DType, Scalar};
+use treadle_engine::CpuEngine;
+use treadle_kernels::{Isa, Matrix, Product};
+
+use super::{all_absent, call_package};
+use crate::convert::{ArrayView, exact_array, new_array};
+use crate::door::{self, Address, Poll};
+use crate::engine::PyCpuEngine;
+
+/// Multiply-adds a nanosecond of one thread, low, so that a call is rather thought long than short.
+const MADDS_PER_NS: f64 = 8.0;
+
+/// True for two plain matrices that fit.
+#[inline]
+fn fits(left: &ArrayView<'_>, right: &ArrayView<'_>) -> bool {
+    left.dtype == right.dtype
+        && matches!(left.dtype, DType::F64 | DType::F32 | DType::C128 | DType::C64)
+        && left.ndim() == 2
+        && right.ndim() == 2
+        && left.size(1) == right.size(0)
+}
+
+/// True when `out` is a plain matrix of the right kind that lies apart from both operands.
+#[inline]
+fn takes(out: &ArrayView<'_>, left: &ArrayView<'_>, right: &ArrayView<'_>) -> bool {
+    let apart = |a: (usize, usize), b: (usize, usize)| a.1 <= b.0 || b.1 <= a.0;
+    let bounds = out.byte_bounds();
+    out.dtype == left.dtype
+        && out.ndim() == 2
+        && out.size(0) == left.size(0)
+        && out.size(1) == right.size(1)
+        && out.is_writeable()
+        && out.is_certainly_injective()
+        && apart(bounds, left.byte_bounds())
+        && apart(bounds, right.byte_bounds())
+}
+
+#[inline]
+fn multiply<'py>(
+    py: Python<'py>,
+    slf: &PyCpuEngine,
+    operation: &'static str,
+    left: &ArrayView<'_>,
+    right: &ArrayView<'_>,
+    out: Option<(&Bound<'py, PyAny>, ArrayView<'_>)>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let cell = slf.cell();
+    let (m, k, n) = (left.size(0), left.size(1), right.size(1));
+    let mut engine = door::enter(py, cell, operation)?;
+    let dtype = left.dtype;
+    let (result, data, strides) = match out {
+        Some((object, view)) => (object.clone(), view.data, (view.stride(0), view.stride(1))),
+        None => {
+            let (array, data) = new_array(py, dtype, &[m, n], None, engine.buffers())?;
+            (array, data, (n as isize, 1))
+        }
+    };
+    let product = Product {
+        m,
+        n,
+        k,
+        a: Matrix::new(left.stride(0), left.stride(1)),
+        b: Matrix::new(right.stride(0), right.stride(1)),
+        c: Matrix::new(strides.0, strides.1),
+    };
+    let (a, b, c) = (Address(left.data), Address(right.data), Address(data));
+    let isa = engine.options().isa.unwrap_or_else(Isa::detect);
+    let run = move |engine: &mut CpuEngine, poll: Option<Poll<'_>>| {
+        let mut parts = engine.begin()?;
+        let never = || false;
+        let mut token = match poll {
+            Some(poll) => parts.token.with_poll(poll),
+            None => parts.token.with_poll(&never),
+        };
+        // SAFETY: pointers, sizes and strides are those of arrays that the call keeps alive; `c` is new, or an out
+        // that lies apart from both operands. The engine's isa was checked when it was built.
+        unsafe {
+            treadle_contract::matmul(
+                dtype,
+                isa,
+                &mut token,
+                parts.batch,
+                &product,
+                a.get(),
+                b.get(),
+                c.get(),
+                Scalar::ONE,
+                Scalar::ZERO,
+            )
+        }
+    };
+    if m as f64 * n as f64 * k as f64 / MADDS_PER_NS < door::DETACH_NS {
+        door::run_short(py, cell, operation, &mut engine, |engine| run(engine, None))?;
+    } else {
+        door::run_long(py, cell, operation, &mut engine, |engine, poll| run(engine, Some(poll)))?;
+    }
+    Ok(result)
+}
+
+/// The hot path, if the arguments are plain.
+#[inline]
+fn try_plain<'py>(
+    slf: &Bound<'py, PyCpuEngine>,
+    operation: &'static str,
+    a: &Bound<'py, PyAny>,
+    b: &Bound<'py, PyAny>,
+    out: &Option<Bound<'py, PyAny>>,
+) -> Option<PyResult<Bound<'py, PyAny>>> {
+    let (left, right) = (exact_array(a)?, exact_array(b)?);
+    if !fits(&left, &right) {
+        return None;
+    }
+    let target = match out {
+        None => None,
+        Some(object) => {
+            let view = exact_array(object)?;
+            if !takes(&view, &left, &right) {
+                return None;
+            }
+            Some((object, view))
+        }
+    };
+    Some(multiply(slf.py(), slf.get(), operation, &left, &right, target))
+}
+
+#[pymethods]
+impl PyCpuEngine {
+    /// Matrix product, broadcast over leading axes.
+    ///
+    /// Parameters
+    /// ----------
+    /// a, b : array_like
+    ///     ``(..., M, K)`` and ``(..., K, N)``; a vector stands for a row or a column, which the result lacks.
+    /// out : ndarray, optional
+    ///     Where to write: shape ``(..., M, N)``, sharing no element with `a` or `b`.
+    /// dtype, casting, order : optional
+    ///     As for :meth:`einsum`; ``casting`` defaults to ``"same_kind"`` as numpy's.
+    ///
+    /// Returns
+    /// -------
+    /// ndarray or numpy scalar
+    ///
+    /// Raises
+    /// ------
+    /// ShapeError
+    ///     For a 0-d operand, or sizes that do not fit.
+    /// DTypeError, AliasingError
+    ///     As their names say; nothing is written before.
+    ///
+    /// Notes
+    /// -----
+    /// Results have the same bits at every width; the interpreter is released for calls above 10 us.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import numpy as np, treadle as td
+    /// >>> td.CpuEngine.serial().matmul(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    /// array([[1., 2.],
+    ///        [3., 4.]])
+    #[pyo3(
+        signature = (a, b, /, out = None, *, dtype = None, casting = None, order = None),
+        text_signature = "($self, a, b, /, out=None, *, dtype=None, casting='same_kind', order='K')"
+    )]
+    fn matmul<'py>(
+        slf: &Bound<'py, Self>,
+        a: Bound<'py, PyAny>,
+        b: Bound<'py, PyAny>,
+        out: Option<Bound<'py, PyAny>>,
+        dtype: Option<Bound<'py, PyAny>>,
+        casting: Option<Bound<'py, PyAny>>,
+        order: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if all_absent(&[&dtype, &casting, &order])
+            && let Some(result) = try_plain(slf, "matmul", &a, &b, &out)
+        {
+            return result;
+        }
+        call_package(slf.py(), "matmul", (slf, a, b, out, dtype, casting, order))
+    }
+
+    /// Dot product as numpy's: matrices multiply, vectors contract, and higher axes pair off as
+    /// ``tensordot(a, b, axes=(-1, -2))``.
+    ///
+    /// Parameters
+    /// ----------
+    /// a, b : array_like
+    ///     ``(..., K)`` and ``(..., K, N)`` or ``(K,)``; a scalar multiplies.
+    /// out : ndarray, optional
+    ///     Where to write.
+    ///
+    /// Returns
+    /// -------
+    /// ndarray or numpy scalar
+    ///
+    /// Raises
+    /// ------
+    /// ShapeError
+    ///     For sizes that do not fit.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import numpy as np, treadle as td
+    /// >>> float(td.CpuEngine.serial().dot(np.array([1.0, 2.0]), np.array([3.0, 4.0])))
+    /// 11.0
+    #[pyo3(signature = (a, b, out = None))]
+    fn dot<'py>(
+        slf: &Bound<'py, Self>,
+        a: Bound<'py, PyAny>,
+        b: Bound<'py, PyAny>,
+        out: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(result) = try_plain(slf, "dot", &a, &b, &out) {
+            return result;
+        }
+        call_package(slf.py(), "dot", (slf, a, b, out))
+    }
+}

@@ -1,0 +1,51 @@
+//! Contraction: the hot paths that go straight from the method to a kernel, and the door for everything else.
+//!
+//! A method here looks at its arguments once. Plain arrays of one dtype and no options take the hot path; for
+//! anything else `treadle._contract` normalises the call (labels, casts, options, overlap) and comes back through
+//! [`general`].
+
+mod einsum;
+mod execute;
+mod general;
+mod matmul;
+mod view;
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
+
+/// Calls `treadle._contract.<name>`.
+#[cold]
+fn call_package<'py>(
+    py: Python<'py>,
+    name: &str,
+    arguments: impl pyo3::call::PyCallArgs<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    static PACKAGE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    PACKAGE
+        .get_or_try_init(py, || PyModule::import(py, "treadle._contract").map(Bound::unbind))?
+        .bind(py)
+        .getattr(name)?
+        .call1(arguments)
+}
+
+/// True when every optional argument was left out.
+#[inline]
+fn all_absent(options: &[&Option<Bound<'_, PyAny>>]) -> bool {
+    options.iter().all(|option| option.is_none())
+}
+
+/// The positional operands as one tuple.
+fn operands_tuple<'py>(
+    py: Python<'py>,
+    fixed: &[Option<&Bound<'py, PyAny>>],
+    rest: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let mut all: Vec<Bound<'py, PyAny>> = fixed.iter().flatten().map(|&object| object.clone()).collect();
+    all.extend(rest.iter());
+    PyTuple::new(py, all)
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(general::_bind_subscripts, module)?)
+}

@@ -1,0 +1,223 @@
+//! Reading an ndarray: type, dtype, pointer, shape and strides, each once.
+
+use std::ffi::{c_int, c_long};
+use std::marker::PhantomData;
+
+use numpy::npyffi::{NpyTypes, PyArrayObject, get_type_object};
+use pyo3::ffi::{PyTypeObject, Py_TYPE};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use treadle_core::DType;
+
+/// numpy's `NPY_ARRAY_ALIGNED` and `NPY_ARRAY_WRITEABLE`.
+const ALIGNED: c_int = 0x0100;
+const WRITEABLE: c_int = 0x0400;
+
+struct ArrayType(*mut PyTypeObject);
+// SAFETY: the address of a static type object; it is compared, never followed.
+unsafe impl Send for ArrayType {}
+// SAFETY: as above.
+unsafe impl Sync for ArrayType {}
+
+/// The type object of `numpy.ndarray`.
+#[inline]
+fn array_type(py: Python<'_>) -> *mut PyTypeObject {
+    static ARRAY_TYPE: PyOnceLock<ArrayType> = PyOnceLock::new();
+    ARRAY_TYPE
+        // SAFETY: the interpreter is attached and numpy's table is loaded on first use.
+        .get_or_init(py, || ArrayType(unsafe { get_type_object(py, NpyTypes::PyArray_Type) }))
+        .0
+}
+
+/// A plain ndarray whose elements can be read where they lie: native byte order, aligned, strides that are whole
+/// elements.
+#[derive(Clone, Copy)]
+pub(crate) struct ArrayView<'a> {
+    /// The element type.
+    pub(crate) dtype: DType,
+    /// The first element.
+    pub(crate) data: *mut u8,
+    /// Sizes, never negative.
+    shape: *const isize,
+    /// Strides in bytes.
+    strides: *const isize,
+    ndim: usize,
+    flags: c_int,
+    array: PhantomData<&'a ()>,
+}
+
+/// numpy's type number as our dtype.
+#[inline]
+fn dtype_of(type_num: c_int) -> Option<DType> {
+    let long_is_64 = size_of::<c_long>() == 8;
+    Some(match type_num {
+        12 => DType::F64,
+        11 => DType::F32,
+        15 => DType::C128,
+        14 => DType::C64,
+        0 => DType::Bool,
+        1 => DType::I8,
+        2 => DType::U8,
+        3 => DType::I16,
+        4 => DType::U16,
+        5 => DType::I32,
+        6 => DType::U32,
+        7 if long_is_64 => DType::I64,
+        7 => DType::I32,
+        8 if long_is_64 => DType::U64,
+        8 => DType::U32,
+        9 => DType::I64,
+        10 => DType::U64,
+        23 => DType::F16,
+        _ => return None,
+    })
+}
+
+/// numpy's type number of our dtype; `None` for bfloat16, which is not numpy's own.
+pub(crate) fn type_num(dtype: DType) -> Option<c_int> {
+    let long_is_64 = size_of::<c_long>() == 8;
+    Some(match dtype {
+        DType::Bool => 0,
+        DType::I8 => 1,
+        DType::U8 => 2,
+        DType::I16 => 3,
+        DType::U16 => 4,
+        DType::I32 => 5,
+        DType::U32 => 6,
+        DType::I64 if long_is_64 => 7,
+        DType::I64 => 9,
+        DType::U64 if long_is_64 => 8,
+        DType::U64 => 10,
+        DType::F16 => 23,
+        DType::F32 => 11,
+        DType::F64 => 12,
+        DType::C64 => 14,
+        DType::C128 => 15,
+        DType::BF16 => return None,
+    })
+}
+
+/// Reads `object` when it is exactly an ndarray that can be used in place; anything else is the slow path's.
+#[inline]
+pub(crate) fn exact_array<'a>(object: &'a Bound<'_, PyAny>) -> Option<ArrayView<'a>> {
+    let pointer = object.as_ptr();
+    // SAFETY: `object` is a live object.
+    if unsafe { Py_TYPE(pointer) } != array_type(object.py()) {
+        return None;
+    }
+    // SAFETY: the type is exactly ndarray, whose struct starts with these fields in numpy 1 and 2; `descr` is
+    // never null, and its first fields are the same in both.
+    let (fields, byteorder, number) = unsafe {
+        let fields = &(*pointer.cast::<PyArrayObject>()).fields;
+        let descr = &(*fields.descr).fields;
+        (fields, descr.byteorder as u8, descr.type_num)
+    };
+    let dtype = dtype_of(number)?;
+    if !(byteorder == b'=' || byteorder == b'|') || fields.flags & ALIGNED == 0 {
+        return None;
+    }
+    let view = ArrayView {
+        dtype,
+        data: fields.data.cast(),
+        shape: fields.dimensions.cast_const().cast(),
+        strides: fields.strides.cast_const().cast(),
+        ndim: fields.nd as usize,
+        flags: fields.flags,
+        array: PhantomData,
+    };
+    let low_bits = dtype.size() as isize - 1;
+    view.byte_strides().iter().all(|stride| stride & low_bits == 0).then_some(view)
+}
+
+impl<'a> ArrayView<'a> {
+    /// Axes.
+    #[inline]
+    pub(crate) fn ndim(&self) -> usize {
+        self.ndim
+    }
+
+    /// The sizes, as numpy stores them.
+    #[inline]
+    pub(crate) fn shape(&self) -> &'a [isize] {
+        if self.ndim == 0 {
+            return &[];
+        }
+        // SAFETY: numpy keeps `ndim` sizes at this address for as long as the array lives, and `'a` borrows it.
+        unsafe { std::slice::from_raw_parts(self.shape, self.ndim) }
+    }
+
+    /// The strides in bytes.
+    #[inline]
+    pub(crate) fn byte_strides(&self) -> &'a [isize] {
+        if self.ndim == 0 {
+            return &[];
+        }
+        // SAFETY: as for `shape`.
+        unsafe { std::slice::from_raw_parts(self.strides, self.ndim) }
+    }
+
+    /// Size of one axis.
+    #[inline]
+    pub(crate) fn size(&self, axis: usize) -> usize {
+        self.shape()[axis] as usize
+    }
+
+    /// Stride of one axis in elements.
+    #[inline]
+    pub(crate) fn stride(&self, axis: usize) -> isize {
+        self.byte_strides()[axis] >> self.dtype.size().trailing_zeros()
+    }
+
+    /// The sizes as the core wants them.
+    pub(crate) fn sizes(&self) -> Vec<usize> {
+        self.shape().iter().map(|&size| size as usize).collect()
+    }
+
+    /// The strides in elements.
+    pub(crate) fn strides(&self) -> Vec<isize> {
+        (0..self.ndim).map(|axis| self.stride(axis)).collect()
+    }
+
+    /// Whether numpy lets it be written.
+    #[inline]
+    pub(crate) fn is_writeable(&self) -> bool {
+        self.flags & WRITEABLE != 0
+    }
+
+    /// The first byte of the elements and the byte behind the last; equal when there is none.
+    pub(crate) fn byte_bounds(&self) -> (usize, usize) {
+        let (mut low, mut high) = (self.data as usize, self.data as usize);
+        for (&size, &stride) in self.shape().iter().zip(self.byte_strides()) {
+            if size == 0 {
+                return (self.data as usize, self.data as usize);
+            }
+            let reach = (size - 1).wrapping_mul(stride);
+            if reach < 0 {
+                low = low.wrapping_add_signed(reach);
+            } else {
+                high = high.wrapping_add_signed(reach);
+            }
+        }
+        (low, high + self.dtype.size())
+    }
+
+    /// True when the elements certainly lie apart: each stride steps over everything inside it. A dense array is.
+    pub(crate) fn is_certainly_injective(&self) -> bool {
+        let mut axes: Vec<(usize, usize)> = self
+            .shape()
+            .iter()
+            .zip(self.byte_strides())
+            .filter(|(size, _)| **size > 1)
+            .map(|(&size, &stride)| (stride.unsigned_abs(), size as usize))
+            .collect();
+        axes.sort_unstable();
+        let mut extent = self.dtype.size();
+        for (stride, size) in axes {
+            if stride < extent {
+                return false;
+            }
+            extent = extent.saturating_add(stride.saturating_mul(size - 1));
+        }
+        true
+    }
+}

@@ -1,0 +1,8 @@
+//! Between numpy's objects and the core's pointers. The only place of this crate with unsafe array access.
+
+pub(crate) mod array;
+pub(crate) mod output;
+pub(crate) mod scalar;
+
+pub(crate) use array::{ArrayView, exact_array};
+pub(crate) use output::new_array;

@@ -1,0 +1,130 @@
+//! New arrays: small ones from numpy's allocator, large ones from the engine's buffers.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+
+use numpy::PY_ARRAY_API;
+use numpy::npyffi::{NpyTypes, PyArray_Descr, PyArrayObject, get_type_object, npy_intp};
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use treadle_core::{DType, Error, ErrorCode};
+use treadle_engine::{Buffer, BufferPool};
+
+use crate::convert::array::type_num;
+use crate::errors::raise;
+
+/// From this size on memory comes from the engine's buffers: below, numpy's small-block cache is the cheapest.
+const POOLED_BYTES: usize = 64 << 10;
+/// numpy's bound on the number of axes.
+const MAX_DIMS: usize = 64;
+/// `NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE`.
+const CARRAY_FLAGS: c_int = 0x0500;
+
+/// Called when the last array over the memory dies, on whatever thread holds the interpreter then.
+unsafe extern "C" fn give_back(capsule: *mut PyObject) {
+    // SAFETY: the capsule was made in `new_array` with this name and the address of a leaked `Box<Buffer>`; a
+    // capsule's destructor runs once.
+    unsafe {
+        let buffer = ffi::PyCapsule_GetPointer(capsule, CAPSULE_NAME.as_ptr());
+        if !buffer.is_null() {
+            drop(Box::from_raw(buffer.cast::<Buffer>()));
+        }
+    }
+}
+
+const CAPSULE_NAME: &std::ffi::CStr = c"treadle.buffer";
+
+/// An uninitialised array of that shape; `strides` in elements, C order without. Returns the array and its first
+/// element.
+///
+/// The caller writes every element before anyone else can see the array.
+#[inline]
+pub(crate) fn new_array<'py>(
+    py: Python<'py>,
+    dtype: DType,
+    shape: &[usize],
+    strides: Option<&[isize]>,
+    buffers: &BufferPool,
+) -> PyResult<(Bound<'py, PyAny>, *mut u8)> {
+    let ndim = shape.len();
+    if ndim > MAX_DIMS {
+        return Err(raise(
+            py,
+            Error::new(
+                ErrorCode::Shape,
+                format!("the result has {ndim} axes and a numpy array at most {MAX_DIMS}; sum or reshape some"),
+            ),
+        ));
+    }
+    let Some(number) = type_num(dtype) else {
+        return Err(PyTypeError::new_err("bfloat16 results are made by the package, not by the core"));
+    };
+    let mut dims = [0 as npy_intp; MAX_DIMS];
+    let mut steps = [0 as npy_intp; MAX_DIMS];
+    let mut bytes = Some(dtype.size());
+    for (dim, &size) in dims.iter_mut().zip(shape) {
+        *dim = size as npy_intp;
+        bytes = bytes.and_then(|b| b.checked_mul(size));
+    }
+    let bytes = bytes.filter(|&bytes| bytes <= isize::MAX as usize).ok_or_else(|| {
+        let sizes = shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        raise(
+            py,
+            Error::new(
+                ErrorCode::SizeOverflow,
+                format!("a result of shape ({sizes}) and dtype {dtype} has more bytes than any array can have"),
+            ),
+        )
+    })?;
+    let steps = match strides {
+        Some(strides) => {
+            for (step, &stride) in steps.iter_mut().zip(strides) {
+                *step = stride * dtype.size() as npy_intp;
+            }
+            steps.as_mut_ptr()
+        }
+        None => null_mut(),
+    };
+    let buffer = if bytes < POOLED_BYTES {
+        None
+    } else {
+        Some(buffers.take(bytes).map_err(|error| raise(py, error))?)
+    };
+    let data = buffer.as_ref().map_or(null_mut(), Buffer::as_ptr);
+    // SAFETY: the interpreter is attached; `dims` and `steps` hold `ndim` values; numpy steals the descriptor;
+    // with `data` given, it is a block of at least `bytes` bytes, aligned for every dtype, and the strides are a
+    // permutation of dense ones, so no element lies outside. The block is tied to the array right below.
+    unsafe {
+        let descr: *mut PyArray_Descr = PY_ARRAY_API.PyArray_DescrFromType(py, number);
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            get_type_object(py, NpyTypes::PyArray_Type),
+            descr,
+            ndim as c_int,
+            dims.as_mut_ptr(),
+            steps,
+            data.cast::<c_void>(),
+            if data.is_null() { 0 } else { CARRAY_FLAGS },
+            null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        let fields = array.as_ptr().cast::<PyArrayObject>();
+        if let Some(buffer) = buffer {
+            let capsule = ffi::PyCapsule_New(
+                Box::into_raw(Box::new(buffer)).cast::<c_void>(),
+                CAPSULE_NAME.as_ptr(),
+                Some(give_back),
+            );
+            if capsule.is_null() {
+                return Err(PyErr::fetch(py));
+            }
+            // Steals the capsule.
+            if PY_ARRAY_API.PyArray_SetBaseObject(py, fields, capsule) != 0 {
+                return Err(PyErr::fetch(py));
+            }
+        }
+        let data = (*fields).fields.data.cast::<u8>();
+        Ok((array, data))
+    }
+}

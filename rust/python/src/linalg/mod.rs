@@ -1,0 +1,7 @@
+//! Placeholder until this room lands.
+
+use pyo3::prelude::*;
+
+pub(crate) fn register(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+    Ok(())
+}

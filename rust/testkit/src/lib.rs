@@ -1,0 +1,17 @@
+//! For tests: random cases, exact references, bounds from sizes, poisoned buffers.
+//!
+//! Nothing here shares code with what it tests beyond the words of `treadle-core`.
+
+mod bounds;
+mod case;
+mod random;
+mod reference;
+mod sample;
+mod strided;
+
+pub use bounds::{gamma, sum_bound};
+pub use case::{Case, Limits};
+pub use random::Random;
+pub use reference::contract;
+pub use sample::Sample;
+pub use strided::{Layout, Strided};

@@ -1,0 +1,418 @@
+"""``pmap_lanes`` on one rank, two, and three."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import treadle as td
+
+SIZES = pytest.mark.parametrize("size", [1, 2, 3])
+
+
+@SIZES
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_results_come_in_order_on_the_root(mpi_run, size, lanes):
+    job = mpi_run(
+        size,
+        f"""
+        got = []
+        with make_lanes({lanes}) as lanes:
+            for count in (0, 1, 2, 40):
+                for options in ({{}}, {{"batch_size": 3}}, {{"batch_size": "auto", "prefetch": True}},
+                                {{"root": size - 1}}, {{"root_computes": False}}, {{"all_ranks": True}}):
+                    root = options.get("root", 0)
+                    items = (i for i in range(count)) if rank == root else None
+                    value = td.pmap_lanes(lambda item, engine: item * item, items, lanes, **options)
+                    here = rank == root or options.get("all_ranks")
+                    got.append(value == ([i * i for i in range(count)] if here else None))
+        say(got=got)
+        """,
+    )
+    for row in job.said(size):
+        assert row["got"] == [True] * 24
+
+
+def test_both_ranks_and_all_lanes_take_items(mpi_run):
+    job = mpi_run(
+        2,
+        """
+        def where(item, engine):
+            time.sleep(0.01)
+            lane = td.current_lane()
+            return lane.rank, lane.index, lanes.engines[lane.index] is engine
+
+        lanes = make_lanes(2)
+        got = td.pmap_lanes(where, range(40), lanes)
+        say(got=got and sorted(set(got)), busy=[row["items"] > 0 for row in lanes.describe()])
+        """,
+    )
+    root, _ = job.said(2)
+    assert root["got"] == [[0, 0, True], [0, 1, True], [1, 0, True], [1, 1, True]]
+
+
+FAILURES = {
+    # name: (function, items, type, kind, index, text)
+    "one": ("lambda x, e: 1 / (x - 5)", "range(10)", "LaneTaskError", None, 5, "ZeroDivisionError"),
+    "last": ("lambda x, e: 1 / (x - 9)", "range(10)", "LaneTaskError", None, 9, "ZeroDivisionError"),
+    "all": ("lambda x, e: 1 / 0", "range(10)", "LaneTaskError", None, 0, "ZeroDivisionError"),
+    "many": (
+        "lambda x, e: time.sleep(x == 3 and 0.05) or 1 / (x not in (3, 4, 7))",
+        "range(10)",
+        "LaneTaskError",
+        None,
+        3,
+        "ZeroDivisionError",
+    ),
+    "iterable": ("lambda x, e: x", "source()", "LaneTaskError", None, 2, "OSError: source"),
+    "exit": ("lambda x, e: sys.exit(3) if x == 4 else x", "range(10)", "SystemExit", None, None, "3"),
+    "no pickle": ("odd", "range(10)", "LaneTaskError", None, 3, "Odd: own text"),
+    "nested": ("lambda x, e: td.pmap_lanes(len, [1], lanes)", "range(3)", "LaneTaskError", None, 0, "inside a map"),
+}
+WIRE = {
+    "item": ("lambda x, e: x", "[0, 1, threading.Lock(), 3]", "PmapError", "wire", 2, "cannot pickle"),
+    "result": ("lambda x, e: threading.Lock() if x == 3 else x", "range(10)", "PmapError", "wire", 3, "cannot pickle"),
+    "result back": ("lambda x, e: Garbled() if x == 3 else x", "range(10)", "PmapError", "wire", 3, "ValueError"),
+}
+
+
+@SIZES
+@pytest.mark.parametrize("batch", [1, 4])
+def test_every_rank_raises_the_same_error_and_the_next_map_works(mpi_run, size, batch):
+    cases = {**FAILURES, **(WIRE if size > 1 else {})}
+    script = """
+    class Odd(Exception):
+        def __init__(self, a, b):
+            super().__init__("own text")
+            self.lock = threading.Lock()
+
+    class Garbled:
+        def __reduce__(self):
+            return int, ("x",)
+
+    def odd(item, engine):
+        if item == 3:
+            raise Odd(1, 2)
+
+    def source():
+        yield 1
+        yield 2
+        raise OSError("source")
+
+    lanes = make_lanes(2)
+    got = {}
+    """
+    for name, (function, items, *_) in cases.items():
+        script += f"""
+    got[{name!r}] = outcome({function}, {items} if rank == 0 else None, lanes, batch_size={batch})
+    got[{name!r}]["next"] = td.pmap_lanes(lambda x, e: x, [1, 2, 3], lanes)
+        """
+    rows = mpi_run(size, script + "\n    say(got=got)\n").said(size)
+    for name, (_, _, kind_of, kind, index, text) in cases.items():
+        for row in rows:
+            got = row["got"][name]
+            assert (got["type"], got["kind"], got["index"]) == (kind_of, kind, index), (name, row)
+            assert text in got["text"], (name, row)
+            assert got["next"] == ([1, 2, 3] if row["rank"] == 0 else None)
+            assert got["text"] == rows[0]["got"][name]["text"]
+            assert got["on"] == rows[0]["got"][name]["on"]
+        causes = {row["got"][name]["cause"] for row in rows}
+        if name in ("one", "last", "all", "many"):
+            assert causes == {"ZeroDivisionError"}
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_failures_as_results_and_through_a_handler(mpi_run, size):
+    job = mpi_run(
+        size,
+        """
+        class Odd(Exception):
+            def __init__(self, a, b):
+                super().__init__("own text")
+                self.lock = threading.Lock()
+
+        def fail(item, engine):
+            time.sleep(0.002)
+            if item == 7:
+                raise Odd(1, 2)
+            return 1 / (item % 3)
+
+        lanes = make_lanes()
+        returned = td.pmap_lanes(fail, range(12), lanes, on_error="return")
+        handled = td.pmap_lanes(fail, range(12), lanes, on_error=lambda i, item, e: [i, item, type(e).__name__])
+        say(
+            returned=returned and [type(value).__name__ for value in returned],
+            handled=handled and handled[3],
+            odd=returned and "own text" in str(returned[7]),
+        )
+        """,
+    )
+    root = job.said(size)[0]
+    names = ["ZeroDivisionError" if i % 3 == 0 else "float" for i in range(12)]
+    names[7] = root["returned"][7]
+    assert root["returned"] == names
+    assert names[7] in ("Odd", "LaneTaskError")
+    assert root["odd"]
+    assert root["handled"] == [3, 3, "ZeroDivisionError"]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_progress_counts_on_the_root_and_its_error_ends_the_map(mpi_run, size):
+    job = mpi_run(
+        size,
+        """
+        lanes, seen = make_lanes(2), []
+        td.pmap_lanes(lambda x, e: x, range(20), lanes, progress=lambda done, total: seen.append([done, total]))
+
+        def broken(done, total):
+            raise KeyError("bar")
+
+        say(seen=seen, error=outcome(lambda x, e: time.sleep(0.001), range(2000), lanes, progress=broken))
+        """,
+    )
+    rows = job.said(size)
+    assert rows[0]["seen"] == [[done, 20] for done in range(1, 21)]
+    for row in rows:
+        assert (row["error"]["type"], row["error"]["kind"]) == ("PmapError", "protocol")
+        assert "KeyError" in row["error"]["text"]
+    for row in rows[1:]:
+        assert row["seen"] == []
+
+
+def test_ranks_that_do_not_agree_all_raise(mpi_run):
+    job = mpi_run(
+        2,
+        """
+        lanes = make_lanes()
+        closed = make_lanes()
+        closed.close()
+        same = lambda x, e: x
+        say(got=[
+            outcome(same, [1], lanes, root=rank),
+            outcome(same, [1], lanes, root=5),
+            outcome(same, [1], lanes, batch_size=1 + rank),
+            outcome(same, [1], lanes, batch_size=0),
+            outcome(same, [1], lanes, on_error="raise" if rank else "return"),
+            outcome(same, None, lanes),
+            outcome(same, [1], lanes if rank == 0 else closed),
+            outcome(same, [1], lanes if rank == 0 else None),
+            outcome(same if rank else 3, [1], lanes),
+            outcome(same, [1], lanes, on_error="bogus"),
+            outcome(same, 5, lanes),
+            outcome(same, [1, 2], lanes),
+        ])
+        """,
+    )
+    first, second = (row["got"] for row in job.said(2))
+    types = [
+        "PmapError", "ArgumentError", "PmapError", "ArgumentError", "PmapError", "PmapError", "PmapError", "PmapError",
+        "PmapError", "ArgumentError", "PmapError",
+    ]  # fmt: skip
+    assert [got.get("type") for got in first] == [*types, None]
+    for one, other in zip(first[:-1], second[:-1], strict=True):
+        assert (one["type"], one["text"], one["kind"]) == (other["type"], other["text"], other["kind"])
+        assert one["kind"] == ("preflight" if one["type"] == "PmapError" else None)
+    assert (first[-1], second[-1]) == ({"value": [1, 2]}, {"value": None})
+
+
+def test_a_deadline_and_a_cancel_end_the_map_everywhere(mpi_run):
+    job = mpi_run(
+        2,
+        """
+        lanes = make_lanes()
+        slow = lambda x, e: td.current_lane().control.wait(0.05) or x
+        begun = time.monotonic()
+        late = outcome(slow, range(1000), lanes, deadline=0.2)
+        took = time.monotonic() - begun
+
+        def cancel(item, engine):
+            if item == 5:
+                td.current_lane().control.cancel()
+            time.sleep(0.001)
+
+        say(late=late, took=took, cancelled=outcome(cancel, range(10000), lanes))
+        """,
+    )
+    for row in job.said(2):
+        assert row["late"]["type"] == row["cancelled"]["type"] == "LaneCancelledError"
+        assert row["took"] < 2
+
+
+def test_a_panic_or_a_thread_that_does_not_start_on_one_rank_ends_the_map_everywhere(mpi_run):
+    job = mpi_run(
+        2,
+        """
+        lanes, got = make_lanes(2), []
+        for broken in (0, 1):
+            if rank == broken:
+                lanes._panic_in_lane(1)
+            got.append(outcome(lambda x, e: time.sleep(0.005), range(100), lanes))
+            big = td.Lanes([td.CpuEngine.serial()], stack_bytes=(1 << 62) if rank == broken else 1 << 20)
+            got.append(outcome(lambda x, e: time.sleep(0.005), range(100), big))
+        got.append(outcome(lambda x, e: x, [1, 2], lanes))
+        say(got=got)
+        """,
+    )
+    for row in job.said(2):
+        types = [got.get("type") for got in row["got"]]
+        assert types == ["InternalError", "LaneThreadError"] * 2 + [None]
+
+
+def test_large_arrays_arrive_whole_and_writeable_also_in_pieces(mpi_run):
+    job = mpi_run(
+        2,
+        """
+        import numpy as np
+        from treadle.lanes import wire
+
+        lanes, got = make_lanes(), []
+        for piece in (wire.CHUNK_BYTES, 1 << 16):
+            wire.CHUNK_BYTES = piece
+            items = (np.full(500_000, i, dtype=float) for i in range(10)) if rank == 0 else None
+
+            def change(item, engine):
+                item += 1
+                return {"array": item, "fortran": np.asfortranarray(item.reshape(1000, 500))[:, ::2]}
+
+            value = td.pmap_lanes(change, items, lanes, prefetch=True)
+            if rank == 0:
+                got.append([float(one["array"].min()) for one in value] == [i + 1.0 for i in range(10)])
+                got.append(all(one["array"].flags.writeable for one in value))
+                got.append(all(bool((one["fortran"] == i + 1).all()) for i, one in enumerate(value)))
+        say(got=got)
+        """,
+        env={"MPIR_CVAR_CH4_OFI_EAGER_MAX_MSG_SIZE": "1024", "MPIR_CVAR_CH4_SHM_EAGER_MAX_MSG_SIZE": "1024"},
+    )
+    assert job.said(2)[0]["got"] == [True] * 6
+
+
+@pytest.mark.parametrize("level", ["single", "funneled", "serialized", "multiple"])
+def test_thread_levels(mpi_run, level):
+    job = mpi_run(
+        2,
+        """
+        say(level=MPI.Query_thread(), got=outcome(lambda x, e: x, [1, 2, 3], make_lanes()))
+        """,
+        env={"MPI4PY_RC_THREAD_LEVEL": level},
+    )
+    for row in job.said(2):
+        if row["level"] == 0:
+            assert (row["got"]["type"], row["got"]["kind"]) == ("PmapError", "preflight")
+        else:
+            assert row["got"] == {"value": [1, 2, 3] if row["rank"] == 0 else None}
+
+
+def test_an_exception_outside_the_map_ends_the_job(mpi_run):
+    job = mpi_run(
+        2,
+        """
+        lanes = make_lanes(2)
+        if rank == 1:
+            td.map_in_lanes(lambda x, e: 1 / 0, [1], lanes)
+        td.pmap_lanes(lambda x, e: x, range(10), lanes)
+        """,
+        timeout=30,
+    )
+    assert job.status != 0
+    assert "LaneTaskError" in job.err
+
+
+def test_ranks_that_wait_use_little_processor_time(mpi_run):
+    job = mpi_run(
+        2,
+        """
+        lanes = make_lanes()
+        used, begun = time.process_time(), time.monotonic()
+        td.pmap_lanes(lambda x, e: time.sleep(2), [1], lanes)
+        say(share=(time.process_time() - used) / (time.monotonic() - begun))
+        """,
+    )
+    for row in job.said(2):
+        assert row["share"] < 0.15
+
+
+def test_sub_communicators_and_the_callers_communicator_is_left_alone(mpi_run):
+    job = mpi_run(
+        3,
+        """
+        lanes = make_lanes()
+        part = MPI.COMM_WORLD.Split(rank // 2)
+        got = td.pmap_lanes(lambda x, e: [x, td.current_lane().rank], range(4), lanes, comm=part, root_computes=False)
+        # Messages of the caller's own are not eaten by the map.
+        if rank == 1:
+            MPI.COMM_WORLD.send("mine", dest=0, tag=0)
+        everyone = td.pmap_lanes(lambda x, e: x, range(30), lanes)
+        mine = MPI.COMM_WORLD.recv(source=1, tag=0) if rank == 0 else None
+        part.Free()
+        say(got=got, everyone=everyone == (list(range(30)) if rank == 0 else None), mine=mine)
+        """,
+    )
+    first, second, third = job.said(3)
+    assert first["got"] == [[i, 1] for i in range(4)]
+    assert second["got"] is None
+    assert third["got"] == [[i, 0] for i in range(4)]
+    assert first["everyone"]
+    assert second["everyone"]
+    assert third["everyone"]
+    assert first["mine"] == "mine"
+
+
+def test_a_world_of_one_needs_no_mpi(treadle_lanes):
+    script = (
+        "import sys, treadle as td\n"
+        "lanes = td.Lanes([td.CpuEngine.serial()])\n"
+        "assert td.pmap_lanes(lambda x, e: [x, td.current_lane().rank], range(3), lanes) == [[0, 0], [1, 0], [2, 0]]\n"
+        "assert not any(name.startswith('mpi4py') for name in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    same = object()
+    assert td.pmap_lanes(lambda x, e: x, [same], treadle_lanes)[0] is same, "nothing is pickled"
+    with pytest.raises(td.LaneTaskError) as caught:
+        td.pmap_lanes(lambda x, e: 1 / x, [1, 0], treadle_lanes)
+    assert (caught.value.index, caught.value.rank) == (1, 0)
+    with pytest.raises(td.PmapError) as refused:
+        treadle_lanes.run_with_coordinator(lambda lane: None, lambda control: 0)
+        td.map_in_lanes(
+            lambda x, e: td.pmap_lanes(len, [1], treadle_lanes), [1], treadle_lanes, on_error=lambda i, x, error: error
+        )[0].add_note("")
+        raise td.map_in_lanes(
+            lambda x, e: td.pmap_lanes(len, [1], treadle_lanes), [1], treadle_lanes, on_error="return"
+        )[0]
+    assert refused.value.kind == "reentrant"
+    with pytest.raises(td.ArgumentError, match="root is 1"):
+        td.pmap_lanes(len, [1], treadle_lanes, root=1)
+    with pytest.raises(TypeError, match="intracommunicator"):
+        td.pmap_lanes(len, [1], treadle_lanes, comm=3)
+
+
+def test_messages_that_are_no_messages_are_typed_errors():
+    pytest.importorskip("mpi4py")
+    script = """
+import struct
+from mpi4py import MPI
+import treadle as td
+from treadle.lanes.wire import Wire, READY
+comm = MPI.COMM_SELF.Dup()
+wire = Wire(comm)
+header = struct.Struct("<4sHBBQ")
+good = header.pack(b"TRDL", 1, READY, 1, 5)
+for bad in (b"", b"short", header.pack(b"JUNK", 1, 0, 1, 0), header.pack(b"TRDL", 2, 0, 1, 0),
+            header.pack(b"TRDL", 1, 99, 1, 0), good + b"1234", good + b"123456"):
+    request = comm.Isend([bad, MPI.BYTE], dest=0, tag=0)
+    try:
+        wire.poll()
+    except td.PmapError as error:
+        assert (error.kind, error.rank) == ("protocol", 0), error
+    else:
+        raise SystemExit(f"taken: {bad}")
+    request.Wait()
+wire.send(0, READY, {"a": 1}, [b"xyz", b""])
+message = wire.poll()
+assert (message.kind, message.content, message.buffers) == (READY, {"a": 1}, [bytearray(b"xyz"), bytearray()])
+assert wire.poll() is None and wire.settle()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
