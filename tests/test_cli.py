@@ -106,7 +106,6 @@ def test_selftest(run_python) -> None:
     lines = result.stdout.splitlines()
     assert lines[-1].startswith(f"{len(selftest.CHECKS)} passed, 0 failed") or "skipped" in lines[-1]
     assert len(lines) == len(selftest.CHECKS) + 1
-    assert result.stderr == ""
 
 
 def test_quick_selftest_leaves_out_the_slow_checks(capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,11 +131,13 @@ def test_a_failing_check_is_told_and_is_status_1(
     assert lines[2] == "1 passed, 1 failed"
 
 
-@pytest.mark.parametrize(("name", "check"), [(name, check) for name, check, _ in selftest.CHECKS])
-def test_no_check_is_vacuous(name: str, check, monkeypatch: pytest.MonkeyPatch) -> None:
-    # With an engine that returns zeros every check but those of threads and errors has to fail.
-    if name.startswith(("threads", "errors")):
-        pytest.skip("looks at no numbers")
+#: Checks that look at numbers, not at threads or errors.
+NUMERIC = [(name, check) for name, check, _ in selftest.CHECKS if not name.startswith(("threads", "errors"))]
+
+
+@pytest.mark.parametrize("check", [check for _, check in NUMERIC], ids=[name for name, _ in NUMERIC])
+def test_no_numeric_check_passes_with_wrong_numbers(check, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(NUMERIC) >= 6
 
     class Zeros(td.CpuEngine):
         def einsum(self, *args, **kwargs):

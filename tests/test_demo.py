@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,9 @@ import treadle as td
 from treadle.demo import log_partition_per_site, main, observables, run_sweep
 from treadle.demo.onsager import CRITICAL_TEMPERATURE, elliptic_integrals, exact
 from treadle.demo.temperatures import TemperatureFileError, default_temperatures, read_temperatures
+
+# Lanes wider than the machine are what some of these tests are about.
+pytestmark = pytest.mark.filterwarnings("ignore::treadle.OversubscriptionWarning")
 
 CATALAN = 0.915965594177219015
 
@@ -173,7 +178,7 @@ class TestCommand:
         assert found["temperatures"] == [1.8, CRITICAL_TEMPERATURE, 3.0]
         assert found["exact"]["specific_heat"][1] is None
         assert len(found["lanes"]) == 2
-        assert sum(lane["items"] for lane in found["lanes"]) == 3
+        assert sum(lane["temperatures"] for lane in found["lanes"]) == 3
         # Bond dimension 6 on 2**10 spins, at 20 % below and 30 % above the critical temperature.
         for index in (0, 2):
             assert abs(found["computed"]["free_energy"][index] - found["exact"]["free_energy"][index]) < 2e-3
@@ -243,22 +248,38 @@ class TestAsAProgram:
         assert result.returncode == 0, result.stderr
         assert len(json.loads(result.stdout)["lanes"]) == 1
 
-    @pytest.mark.mpi
-    def test_two_ranks_give_the_same_numbers(self, repository: Path, run_python, tmp_path: Path) -> None:
+    @pytest.fixture
+    def on_two_ranks(self, repository: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         pytest.importorskip("mpi4py")
-        mpiexec = shutil.which("mpiexec") or shutil.which("mpiexec", path=str(Path(sys.executable).parent))
+        mpiexec = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
         if mpiexec is None:
             pytest.skip("no mpiexec")
         example = repository / "docs" / "examples" / "ising_trg.py"
-        alone = run_python(example, *self.SMALL, cwd=tmp_path)
-        # The launcher is a program of its own: Python only waits for it, with the usual timeout.
-        launch = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL).returncode)"
-        both = run_python(
-            "-c", launch, mpiexec, "-n", "2", sys.executable, "-m", "mpi4py", example, *self.SMALL, "--lanes", "1"
-        )
+
+        def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+            command = [mpiexec, "-n", "2", sys.executable, "-m", "mpi4py", str(example), *arguments]
+            return subprocess.run(
+                command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=120
+            )
+
+        return run
+
+    @pytest.mark.mpi
+    def test_a_wrong_line_ends_all_ranks(self, on_two_ranks, tmp_path: Path) -> None:
+        path = tmp_path / "sweep.txt"
+        path.write_text("1.0\nwarm\n", encoding="utf-8")
+        result = on_two_ranks("--temperatures", str(path), "-q", "--no-plot")
+        assert result.returncode == 2
+        assert result.stdout == ""
+        assert result.stderr.count(f"{path}, line 2: 'warm': not a number") == 1
+
+    @pytest.mark.mpi
+    def test_two_ranks_give_the_same_numbers(self, on_two_ranks, repository: Path, run_python, tmp_path: Path) -> None:
+        alone = run_python(repository / "docs" / "examples" / "ising_trg.py", *self.SMALL, cwd=tmp_path)
+        both = on_two_ranks(*self.SMALL, "--lanes", "1")
         assert both.returncode == 0, both.stderr
         one, two = json.loads(alone.stdout), json.loads(both.stdout)
         assert two["ranks"] == 2
         assert {lane["rank"] for lane in two["lanes"]} == {0, 1}
-        assert sum(lane["items"] for lane in two["lanes"]) == 24
+        assert sum(lane["temperatures"] for lane in two["lanes"]) == 24
         assert two["computed"] == one["computed"]

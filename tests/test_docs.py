@@ -64,6 +64,14 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def test_the_files_that_pages_name_exist() -> None:
+    named = {
+        name for page in PAGES for name in re.findall(r"`((?:tests|benches|python|docs)/[\w/.]+)`", page.read_text())
+    }
+    assert len(named) >= 10
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
 def test_the_error_table_has_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "_ext"))
     rows = importlib.import_module("error_rows").rows()
@@ -75,6 +83,6 @@ def test_the_error_table_has_every_class(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_every_room_has_a_page() -> None:
     rooms = {path.name for path in (ROOT / "rust").iterdir() if path.is_dir()}
-    pages = {path.stem for path in (ROOT / "docs" / "dev").glob("*.md")} - {"rooms"}
+    pages = {path.stem for path in (ROOT / "docs" / "dev").glob("*.md")} - {"rooms", "checks"}
     assert pages == rooms
     assert len(rooms) == 10

@@ -10,18 +10,34 @@
 from __future__ import annotations
 
 from treadle import exceptions
-from treadle._native import Pool, PlanCache, __version__, cpu_provider_id
+from treadle._native import PlanCache, Pool, __version__, cpu_provider_id
 from treadle.engines import CpuEngine, EngineSpec
 from treadle.exceptions import *  # noqa: F403
 from treadle.info import show_versions
+from treadle.lanes import (
+    Lane,
+    LaneControl,
+    Lanes,
+    current_lane,
+    imap_in_lanes,
+    map_in_lanes,
+    pmap_lanes,
+)
 
 __all__ = [
     "CpuEngine",
     "EngineSpec",
+    "Lane",
+    "LaneControl",
+    "Lanes",
     "PlanCache",
     "Pool",
     "__version__",
     "cpu_provider_id",
+    "current_lane",
+    "imap_in_lanes",
+    "map_in_lanes",
+    "pmap_lanes",
     "show_versions",
-    *exceptions.__all__,
 ]
+__all__ += exceptions.__all__

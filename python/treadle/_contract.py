@@ -6,6 +6,7 @@ Calls with plain arrays of one dtype and no options never come here.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -304,8 +305,8 @@ def _limit(memory_limit: Any) -> int | None:
     if memory_limit is None:
         return None
     try:
-        limit = int(memory_limit.__index__()) if not isinstance(memory_limit, float) else int(memory_limit)
-    except (AttributeError, TypeError, ValueError, OverflowError):
+        limit = int(memory_limit) if isinstance(memory_limit, float) else operator.index(memory_limit)
+    except (TypeError, ValueError, OverflowError):
         limit = -1
     if limit < 0:
         raise ArgumentError(
@@ -365,8 +366,8 @@ def _checked_path(steps: list[Any], operation: str) -> list[list[int]]:
     path = []
     for number, step in enumerate(steps):
         try:
-            positions = [int(position.__index__()) for position in step]
-        except (TypeError, AttributeError):
+            positions = [operator.index(position) for position in step]
+        except TypeError:
             raise PathError(
                 f"{operation}: step {number} of the path is {step!r}; a step is a tuple of operand positions",
                 operation=operation,
@@ -594,8 +595,13 @@ def vecmat(engine: CpuEngine, a: Any, b: Any, **options: Any) -> Any:
     return _product(engine, "vecmat", a, b, ([_K], [_K, _N], [_N]), conj=[True, False], **options)
 
 
+def _is_index(value: Any) -> bool:
+    # Arrays have __index__ whatever their size.
+    return hasattr(value, "__index__") and getattr(value, "ndim", 0) == 0
+
+
 def _axis_list(axes: Any) -> list[int]:
-    return [int(axes.__index__())] if hasattr(axes, "__index__") else [int(axis.__index__()) for axis in axes]
+    return [operator.index(axes)] if _is_index(axes) else [operator.index(axis) for axis in axes]
 
 
 def _normalised_axes(axes: list[int], array: npt.NDArray[Any], operand: int, operation: str) -> list[int]:
@@ -628,8 +634,8 @@ def tensordot(engine: CpuEngine, a: Any, b: Any, axes: Any = 2, *, operation: st
     """``engine.tensordot``."""
     left, right = _arrays.as_operand(a, operation, 0), _arrays.as_operand(b, operation, 1)
     try:
-        if hasattr(axes, "__index__"):
-            count = int(axes.__index__())
+        if _is_index(axes):
+            count = operator.index(axes)
             if count < 0:
                 raise ArgumentError(f"{operation}: axes is {count}; valid are 0 and above", operation=operation)
             for position, array in enumerate((left, right)):

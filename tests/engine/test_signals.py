@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 import numpy as np
@@ -15,34 +16,34 @@ import pytest
 import treadle as td
 
 
-@pytest.fixture
-def interrupt_soon() -> Iterator[None]:
+@contextmanager
+def interrupt_soon(seconds: float = 0.3) -> Iterator[None]:
     """Send SIGINT to this process a little later."""
-    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer = threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
-    yield
-    timer.cancel()
-    timer.join()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
-@pytest.mark.usefixtures("interrupt_soon")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_ends_a_long_call(threads: int) -> None:
     with td.CpuEngine(threads) as engine:
         begin = time.perf_counter()
-        with pytest.raises(KeyboardInterrupt):
+        with interrupt_soon(), pytest.raises(KeyboardInterrupt):
             engine._sleep(20_000)
         assert time.perf_counter() - begin < 1.3
         assert engine.state == "open"
         np.testing.assert_array_equal(engine.matmul(np.eye(2), np.eye(2)), np.eye(2))
 
 
-@pytest.mark.usefixtures("interrupt_soon")
 def test_ctrl_c_ends_a_long_product() -> None:
     a = np.ones((6000, 6000))
     with td.CpuEngine(1) as engine:
         begin = time.perf_counter()
-        with pytest.raises(KeyboardInterrupt):
+        with interrupt_soon(), pytest.raises(KeyboardInterrupt):
             while True:
                 engine.matmul(a, a)
         assert time.perf_counter() - begin < 1.5

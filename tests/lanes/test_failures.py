@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import itertools
 import pickle
 import random
 import threading
@@ -221,6 +222,32 @@ def test_a_deadline_reaches_a_body_that_looks_at_its_control(lanes):
         td.map_in_lanes(lambda item, engine: time.sleep(0.01), range(50), lanes, deadline=0)
 
 
+def test_a_map_that_was_cut_short_before_its_iterable_ended_says_so(lanes):
+    def slow(item, engine):
+        time.sleep(0.01)
+        return item
+
+    source = itertools.count()
+    with pytest.raises(td.LaneCancelledError) as caught:
+        td.map_in_lanes(slow, source, lanes, deadline=0.1)
+    assert caught.value.index <= next(source)
+    read = td.map_in_lanes(slow, itertools.count(), lanes, deadline=0.1, on_error="return")
+    assert 0 < len(read) < 200
+
+    class Sized:
+        def __len__(self):
+            return 500
+
+        def __iter__(self):
+            return iter(range(500))
+
+    got = td.map_in_lanes(slow, Sized(), lanes, deadline=0.1, on_error="return")
+    assert len(got) == 500
+    assert isinstance(got[-1], td.LaneCancelledError)
+    with pytest.raises(td.LaneCancelledError):
+        td.map_in_lanes(lambda item, engine: td.current_lane().control.cancel(), itertools.count(), lanes)
+
+
 def test_cancel_from_a_body_starts_no_further_item(lanes):
     def cancel(item, engine):
         if item == 2:
@@ -239,17 +266,17 @@ def test_items_whose_repr_raises_or_is_long(lanes):
         def __repr__(self):
             raise ValueError
 
-    class BadText(Exception):
+    class BadTextError(Exception):
         def __str__(self):
             raise ValueError
 
     def fail(item, engine):
-        raise BadText
+        raise BadTextError
 
     with pytest.raises(td.LaneTaskError) as caught:
         td.map_in_lanes(fail, [Bad()], lanes)
     assert "Bad" in caught.value.item_repr
-    assert "BadText" in str(caught.value)
+    assert "BadTextError" in str(caught.value)
     with pytest.raises(td.LaneTaskError) as caught:
         td.map_in_lanes(fail, ["x" * 10_000], lanes)
     assert len(caught.value.item_repr) < 250

@@ -39,6 +39,8 @@ raised, got = None, None
 try:
     if form == "run":
         lanes.run(lambda lane: [body(item, lane.engine) for item in range(count) if not lane.control.cancelled])
+    elif form == "stream":
+        got = list(td.imap_in_lanes(body, items, lanes))
     else:
         got = td.map_in_lanes(body, items, lanes)
 except BaseException as error:
@@ -55,7 +57,7 @@ print(json.dumps({
 """
 
 
-@pytest.mark.parametrize("form", ["list", "iterator", "run"])
+@pytest.mark.parametrize("form", ["list", "iterator", "stream", "run"])
 @pytest.mark.parametrize("how", ["once", "twice"])
 def test_ctrl_c_ends_the_map(run_python, how, form):
     done = run_python("-c", SCRIPT, how, form, timeout=40)
@@ -69,7 +71,7 @@ def test_ctrl_c_ends_the_map(run_python, how, form):
     assert got["again"] == [0, 1]
 
 
-@pytest.mark.parametrize("form", ["list", "iterator"])
+@pytest.mark.parametrize("form", ["list", "iterator", "stream"])
 def test_a_handler_that_does_not_raise_lets_the_map_finish(run_python, form):
     done = run_python("-c", SCRIPT, "silent", form, timeout=40)
     assert done.returncode == 0, done.stderr

@@ -416,3 +416,75 @@ assert wire.poll() is None and wire.settle()
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("where", [0, 1])
+def test_ctrl_c_on_one_rank_ends_the_map_on_every_rank(mpi_run, where):
+    job = mpi_run(
+        2,
+        f"""
+        import os, signal
+
+        lanes = make_lanes(2)
+        if rank == {where}:
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        begun = time.monotonic()
+        got = outcome(lambda x, e: time.sleep(0.02), range(2000), lanes)
+        took = time.monotonic() - begun
+        handler = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        say(got=got, took=took, handler=handler, after=outcome(lambda x, e: x, [1], lanes))
+        """,
+    )
+    for row in job.said(2):
+        assert row["got"]["type"] == "KeyboardInterrupt"
+        assert row["took"] < 2
+        assert row["handler"]
+        assert row["after"] == {"value": [1] if row["rank"] == 0 else None}
+
+
+@pytest.mark.parametrize("where", [0, 1])
+def test_a_rank_that_dies_ends_the_job(mpi_run, where):
+    job = mpi_run(
+        2,
+        f"""
+        import os
+
+        lanes = make_lanes()
+        if rank == {where}:
+            threading.Timer(0.2, os._exit, (9,)).start()
+        td.pmap_lanes(lambda x, e: time.sleep(0.01), range(5000), lanes)
+        """,
+        timeout=30,
+    )
+    assert job.status != 0
+
+
+def test_many_items_from_a_generator_need_little_memory_and_few_messages_under_way(mpi_run):
+    job = mpi_run(
+        2,
+        """
+        import resource
+
+        lanes, ahead = make_lanes(), 0
+        done = 0
+
+        def items():
+            global ahead
+            for index in range(3000):
+                ahead = max(ahead, index - done)
+                yield bytes(20_000)
+
+        def progress(count, total):
+            global done
+            done = count
+
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        got = td.pmap_lanes(lambda x, e: len(x), items() if rank == 0 else None, lanes, progress=progress)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        say(right=got == ([20_000] * 3000 if rank == 0 else None), ahead=ahead, grown=grown)
+        """,
+    )
+    for row in job.said(2):
+        assert row["right"]
+        assert row["ahead"] <= 8
+        assert row["grown"] < 30_000

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import treadle as td
 from treadle.demo.report import as_json, as_table, draw
 from treadle.demo.sweep import run_sweep
-from treadle.demo.temperatures import TemperatureFileError, default_temperatures, read_temperatures
+from treadle.demo.temperatures import default_temperatures, read_temperatures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +96,7 @@ def _lanes_by_default(threads: int, comm: Any) -> int:
 
 
 def _picture(options: argparse.Namespace) -> Path | None:
-    """Path of the picture to draw, or None; SystemExit where one was asked for that cannot be drawn."""
+    """Path of the picture to draw, or None; ValueError where one was asked for that cannot be drawn."""
     available = importlib.util.find_spec("matplotlib") is not None
     if options.no_plot:
         return None
@@ -154,15 +154,25 @@ def main(argv: Sequence[str] | None = None, *, prog: str | None = None) -> int:
     options = parser.parse_args(argv)
     comm = _communicator()
     root = comm is None or comm.Get_rank() == 0
+    temperatures: tuple[float, ...] = ()
+    picture: Path | None = None
+    problem = None
     try:
         temperatures = (
             default_temperatures() if options.temperatures is None else read_temperatures(options.temperatures)
         )
         picture = _picture(options)
-    except (TemperatureFileError, ValueError) as error:
-        # Every rank reads the same options and stops; the root says why.
+    except ValueError as error:
+        problem = str(error)
+    if comm is not None:
+        # All ranks stop when one cannot go on, and not before the root has said why.
+        problem = next((text for text in comm.allgather(problem) if text is not None), None)
+    if problem is not None:
         if root:
-            sys.stderr.write(f"{parser.prog}: error: {error}\n")
+            sys.stderr.write(f"{parser.prog}: error: {problem}\n")
+            sys.stderr.flush()
+        if comm is not None:
+            comm.Barrier()
         return 2
     count = options.lanes or _lanes_by_default(options.threads, comm)
     try:

@@ -53,7 +53,7 @@ def as_table(sweep: Sweep) -> str:
             where = f"rank {rank}, " if len(sweep.lanes) > 1 else ""
             lines.append(
                 f"{where}lane {lane['index']}: {_counted(lane['threads'], 'thread')}, "
-                f"{_counted(lane['items'], 'temperature')}, busy {lane['busy_seconds']:.1f} s"
+                f"{_counted(sweep.places.count((rank, lane['index'])), 'temperature')}"
             )
     return "\n".join(lines)
 
@@ -70,7 +70,16 @@ def as_json(sweep: Sweep) -> dict[str, object]:
         "bond_dimension": sweep.bond_dimension,
         "steps": sweep.steps,
         "ranks": len(sweep.lanes),
-        "lanes": [{"rank": rank, **lane} for rank, lanes in enumerate(sweep.lanes) for lane in lanes],
+        "lanes": [
+            {
+                "rank": rank,
+                "lane": lane["index"],
+                "threads": lane["threads"],
+                "temperatures": sweep.places.count((rank, lane["index"])),
+            }
+            for rank, lanes in enumerate(sweep.lanes)
+            for lane in lanes
+        ],
         "seconds": sweep.seconds,
         "critical_temperature": CRITICAL_TEMPERATURE,
         "temperatures": list(sweep.temperatures),

@@ -26,6 +26,8 @@ class Sweep(NamedTuple):
     steps: int
     #: What ``lanes.describe()`` says after the sweep, for each rank.
     lanes: tuple[list[dict[str, Any]], ...]
+    #: Rank and lane that computed each temperature.
+    places: tuple[tuple[int, int], ...]
     seconds: float
 
     def largest_deviation(self, quantity: str) -> tuple[float, float]:
@@ -34,6 +36,15 @@ class Sweep(NamedTuple):
             (abs(getattr(ours, quantity) - getattr(theirs, quantity)), temperature)
             for temperature, ours, theirs in zip(self.temperatures, self.computed, self.exact, strict=True)
         )
+
+
+def _solve(
+    temperature: float, engine: td.CpuEngine, *, bond_dimension: int, steps: int
+) -> tuple[Observables, tuple[int, int]]:
+    """One item: the observables, and the rank and lane that this runs on."""
+    found = observables(temperature, engine, bond_dimension=bond_dimension, steps=steps)
+    lane = td.current_lane()
+    return found, (0, 0) if lane is None else (lane.rank or 0, lane.index)
 
 
 def run_sweep(
@@ -74,9 +85,9 @@ def run_sweep(
     >>> sweep.largest_deviation("free_energy")[0] < 1e-4
     True
     """
-    solve = functools.partial(observables, bond_dimension=bond_dimension, steps=steps)
+    solve = functools.partial(_solve, bond_dimension=bond_dimension, steps=steps)
     start = time.perf_counter()
-    found: list[Observables] | None
+    found: list[tuple[Observables, tuple[int, int]]] | None
     if comm is None:
         found = td.map_in_lanes(solve, temperatures, lanes, progress=progress)
         described = [lanes.describe()]
@@ -87,10 +98,11 @@ def run_sweep(
         return None
     return Sweep(
         temperatures=tuple(temperatures),
-        computed=tuple(found),
+        computed=tuple(values for values, _ in found),
         exact=tuple(exact(temperature) for temperature in temperatures),
         bond_dimension=bond_dimension,
         steps=steps,
         lanes=tuple(described),
+        places=tuple(place for _, place in found),
         seconds=time.perf_counter() - start,
     )

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["BETA_STEP", "Observables", "log_partition_per_site", "observables"]
 
 #: Spacing of the inverse temperatures of one item. The differences below are of fourth order in it: at 3 % from the
-#: critical point they are off by some 1e-4 of the specific heat. A smaller step would divide what the cut still jumps by,
-#: where a gap closes between two of the five, by a smaller h**2.
+#: critical point they are off by some 1e-4 of the specific heat. A smaller step would divide what the cut still jumps
+#: by, where a gap closes between two of the five, by a smaller h**2.
 BETA_STEP = 0.002
 
 

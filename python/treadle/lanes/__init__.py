@@ -4,12 +4,14 @@ from .._native import Lane, LaneControl, current_lane
 from .local import map_in_lanes
 from .pool import Lanes
 from .ranks import pmap_lanes
+from .streaming import imap_in_lanes
 
 __all__ = [
     "Lane",
     "LaneControl",
     "Lanes",
     "current_lane",
+    "imap_in_lanes",
     "map_in_lanes",
     "pmap_lanes",
 ]

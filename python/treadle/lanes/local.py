@@ -99,10 +99,6 @@ def map_in_lanes(
     check_on_error(on_error)
     check_checkpoint(checkpoint)
     retries, deadline = check_retries(retries), check_deadline(deadline)
-    if progress is False or progress is None:
-        return lanes._map(
-            fn, items, on_error=on_error, progress=None, total=None, retries=retries, deadline=deadline, rank=None
-        )
     total = length_of(items)
     with progress_of(progress, total) as report:
         return lanes._map(

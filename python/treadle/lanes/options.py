@@ -51,6 +51,19 @@ def check_deadline(deadline: Any) -> float | None:
     return seconds
 
 
+def check_window(window: Any, lanes: int) -> int:
+    """Return how many items may be in flight."""
+    if window is None:
+        return 2 * lanes
+    try:
+        count = operator.index(window)
+    except TypeError:
+        raise TypeError(f"window must be an integer or None, not {type(window).__qualname__}") from None
+    if count < 1:
+        raise ArgumentError(f"window is {count}; it must be at least 1")
+    return count
+
+
 def check_checkpoint(checkpoint: Any) -> None:
     """Refuse checkpoints, which do not exist yet."""
     if checkpoint is not None:

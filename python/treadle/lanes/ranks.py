@@ -23,7 +23,7 @@ from .options import (
     length_of,
     progress_of,
 )
-from .outcome import Verdict
+from .outcome import FATAL, Failed, Verdict
 from .rank import Interrupts, Lodge, Worker, run_rank
 from .root import Root
 from .wire import Wire
@@ -261,6 +261,7 @@ def _alone(call: _Call) -> list[Any]:
     with progress_of(call.progress, call.total) as report:
 
         def guarded(done: int, total: int | None) -> None:
+            assert report is not None
             try:
                 report(done, total)
             except Exception as error:
@@ -292,10 +293,11 @@ def _together(call: _Call, world: Any) -> list[Any] | None:
         with Interrupts() as interrupts:
             rank = comm.Get_rank()
             _preflight(call, comm)
+            results: list[Any] | None = None
             if rank == call.root:
                 results = _as_root(call, comm, rank, interrupts)
             else:
-                results = _as_worker(call, comm, rank, interrupts)
+                _as_worker(call, comm, rank, interrupts)
             if call.all_ranks:
                 results = comm.bcast(results, root=call.root)
         return results
@@ -369,13 +371,16 @@ def _as_root(call: _Call, comm: Any, rank: int, interrupts: Interrupts) -> list[
             total=call.total,
         )
         with _aborting(comm):
+            error = None
             if lodge is None:
                 root.attend(None)
-            elif (error := run_rank(call.lanes, rank, lodge, root.attend)) is not None and not root.is_ended:
-                root.withdraw(error)
+            else:
+                error = run_rank(call.lanes, rank, lodge, root.attend)
+                if error is not None and not root.is_ended:
+                    root.withdraw(error)
             verdict, results = root.verdict()
-            state = comm.bcast(verdict.state(), root=rank)
-        verdict.raise_on({} if lodge is None else lodge.failures, state)
+            told = _tell(comm, rank, error, verdict)
+        _raise_alike(told, rank, lodge, error, verdict)
     return results
 
 
@@ -386,8 +391,29 @@ def _as_worker(call: _Call, comm: Any, rank: int, interrupts: Interrupts) -> Non
         error = run_rank(call.lanes, rank, lodge, worker.attend)
         if error is not None:
             worker.withdraw(error)
-        state = comm.bcast(None, root=call.root)
-    Verdict().raise_on(lodge.failures, state)
+        told = _tell(comm, rank, error, None)
+    _raise_alike(told, rank, lodge, error, Verdict())
+
+
+#: What each rank says at the end: what broke its lanes, and, on the root, the verdict.
+_Told = list[tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]]
+
+
+def _tell(comm: Any, rank: int, error: BaseException | None, verdict: Verdict | None) -> _Told:
+    broke = None if error is None else Failed(-1, FATAL, error, rank=rank).state()
+    told: _Told = comm.allgather((broke, None if verdict is None else verdict.state()))
+    return told
+
+
+def _raise_alike(told: _Told, rank: int, lodge: Lodge | None, error: BaseException | None, verdict: Verdict) -> None:
+    """Raise the same on every rank: what ended the map at once, then broken lanes, then what the root found."""
+    [state] = [state for _, state in told if state is not None]
+    broken = next(((where, broke) for where, (broke, _) in enumerate(told) if broke is not None), None)
+    ended_at_once = state[0] is not None and state[0][1] == FATAL
+    if broken is not None and not ended_at_once:
+        where, broke = broken
+        raise error if where == rank and error is not None else Failed.of(broke).error
+    verdict.raise_on({} if lodge is None else lodge.failures, state)
 
 
 @contextmanager

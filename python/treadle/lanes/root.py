@@ -61,6 +61,7 @@ class Root:
         self._others = [other for other in range(size) if other != rank]
         self._held: dict[int, tuple[int, Any]] = {}
         self._next = 0
+        self._exhausted = False
         self._cutoff = _NEVER
         self._done = 0
         self._seconds = 0.0
@@ -202,6 +203,7 @@ class Root:
                 item = next(self._items)
             except StopIteration:
                 self._items = None
+                self._exhausted = True
                 break
             except Exception as error:
                 self._fail(Failed(index, FAILED, error, rank=self._rank))
@@ -326,7 +328,10 @@ class Root:
             verdict.cause = cause
             return verdict, []
         results = []
-        for index in range(self._next):
+        # Cut short, items that were never read are unfinished as well, as far as their number is known.
+        cut = self._cancelled is not None and not self._exhausted
+        count = self._next + 1 if cut and self._on_error == "raise" else self._next
+        for index in range(max(count, self._total or 0) if cut else count):
             if index in self._results:
                 results.append(self._results[index])
                 continue
@@ -334,5 +339,12 @@ class Root:
             if self._on_error == "raise":
                 return Verdict(other=("LaneCancelledError", message, {"index": index})), []
             error = LaneCancelledError(message, index=index)
-            results.append(error if self._on_error == "return" else self._on_error(index, None, error))
+            if not callable(self._on_error):
+                results.append(error)
+                continue
+            try:
+                results.append(self._on_error(index, None, error))
+            except BaseException as own:
+                how = FAILED if isinstance(own, Exception) else FATAL
+                return Verdict(Failed(index, how, own, rank=self._rank)), []
         return Verdict(), results

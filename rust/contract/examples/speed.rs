@@ -41,6 +41,8 @@ fn plan(dtype: DType, text: &str, shapes: &[&[usize]]) -> Plan {
 fn tiny<T: Element>(n: usize) {
     let (a, b, mut c) = (vec![T::ONE; n * n], vec![T::ONE; n * n], vec![T::ONE; n * n]);
     let plan = plan(T::DTYPE, "ij,jk->ik", &[&[n, n], &[n, n]]);
+    // Rounds of about 0.2 ms: short enough to end before another process gets the core.
+    let calls = (200_000 / (20 + n * n * n / 10)).max(4);
     let operands = [a.as_ptr().cast::<u8>(), b.as_ptr().cast()];
     let out = c.as_mut_ptr().cast::<u8>();
     let mut token = Token::serial();
@@ -60,8 +62,8 @@ fn tiny<T: Element>(n: usize) {
                 .unwrap();
             }
         },
-        20,
-        20_000,
+        200,
+        calls,
     );
     let s = (n as isize, 1);
     let direct = best(
@@ -86,8 +88,8 @@ fn tiny<T: Element>(n: usize) {
                 .unwrap();
             }
         },
-        20,
-        20_000,
+        200,
+        calls,
     );
     println!(
         "{:10} {n:2}x{n:<2} plan {planned:6.1} ns  matmul_2d {direct:6.1} ns",
@@ -132,9 +134,9 @@ fn square<T: Element + faer::traits::ComplexField>(n: usize, pool: &mut Pool) {
         vec![<T as Element>::ONE; n * n],
         vec![<T as Element>::ONE; n * n],
     );
-    let calls = (400_000_000 / (n * n * n)).clamp(1, 200);
+    let calls = (8_000_000 / (n * n * n)).clamp(1, 200);
     let flops = 2.0 * (n * n * n) as f64 * if T::DTYPE.is_complex() { 4.0 } else { 1.0 };
-    let rounds = 7;
+    let rounds = (4_000_000_000 / (n * n * n * calls)).clamp(3, 40);
     let whole = best(|| faer_whole(n, &a, &b, &mut c, false), rounds, calls);
     let swapped = best(|| faer_whole(n, &a, &b, &mut c, true), rounds, calls);
     let s = (n as isize, 1);
@@ -177,6 +179,47 @@ fn square<T: Element + faer::traits::ComplexField>(n: usize, pool: &mut Pool) {
     );
 }
 
+/// Work that memory limits, or that no library does: bytes of the operands and results over time.
+fn planned<T: Element>(text: &str, shapes: &[&[usize]]) {
+    let plan = plan(T::DTYPE, text, shapes);
+    let operands: Vec<Vec<T>> = shapes
+        .iter()
+        .map(|shape| vec![T::ONE; shape.iter().product()])
+        .collect();
+    let mut out = vec![T::ONE; plan.output_shape().iter().product::<usize>()];
+    let pointers: Vec<*const u8> = operands.iter().map(|operand| operand.as_ptr().cast()).collect();
+    let mut scratch = treadle_contract::HeapScratch::new();
+    let ns = best(
+        || {
+            // SAFETY: dense arrays of the plan's shapes.
+            unsafe {
+                plan.execute(
+                    &mut Token::serial(),
+                    BatchPolicy::Auto,
+                    &mut scratch,
+                    &pointers,
+                    out.as_mut_ptr().cast(),
+                    Scalar::ONE,
+                    Scalar::ZERO,
+                )
+                .unwrap();
+            }
+        },
+        15,
+        1,
+    );
+    let elements = operands.iter().map(Vec::len).sum::<usize>() + out.len();
+    println!(
+        "{:10} {text:16} {:9.1} us {:6.1} GB/s {:6.1} GFLOP/s  {}, estimate {:.1} us",
+        T::DTYPE.name(),
+        ns / 1e3,
+        (elements * size_of::<T>()) as f64 / ns,
+        plan.flops() / ns,
+        plan.route(),
+        plan.estimate_ns() / 1e3
+    );
+}
+
 fn main() {
     let what = std::env::args().nth(1).unwrap_or_default();
     if what.is_empty() || what == "tiny" {
@@ -189,9 +232,31 @@ fn main() {
             tiny::<i64>(n);
         }
     }
+    if what.is_empty() || what == "planned" {
+        planned::<f64>("ij,j->i", &[&[2048, 2048], &[2048]]);
+        planned::<f64>("ij,i->j", &[&[2048, 2048], &[2048]]);
+        planned::<f64>("i,i->", &[&[4_000_000], &[4_000_000]]);
+        planned::<f64>("i->", &[&[4_000_000]]);
+        planned::<f64>("ij->i", &[&[2048, 2048]]);
+        planned::<f64>("ij->j", &[&[2048, 2048]]);
+        planned::<f64>("ij->ji", &[&[2048, 2048]]);
+        planned::<f64>("ijk->kji", &[&[160, 160, 160]]);
+        planned::<f64>("i,j->ij", &[&[2048], &[2048]]);
+        planned::<f64>("ij,ij->ij", &[&[2048, 2048], &[2048, 2048]]);
+        planned::<f64>("bij,bjk->bik", &[&[256, 32, 32], &[256, 32, 32]]);
+        planned::<f64>("bij,bjk->bik", &[&[64, 64, 64], &[64, 64, 64]]);
+        planned::<f64>("abcd,dbe->ace", &[&[32, 32, 32, 32], &[32, 32, 32]]);
+        planned::<f64>("abjc,cbka->kj", &[&[32, 32, 32, 32], &[32, 32, 32, 32]]);
+        planned::<f64>("ijkl,klmn->mnij", &[&[24, 24, 24, 24], &[24, 24, 24, 24]]);
+        planned::<i64>("ij,jk->ik", &[&[512, 512], &[512, 512]]);
+        planned::<i32>("ij,jk->ik", &[&[512, 512], &[512, 512]]);
+        planned::<treadle_core::Bool>("ij,jk->ik", &[&[512, 512], &[512, 512]]);
+    }
     if what.is_empty() || what == "square" {
         let mut pool = Pool::builder().threads(2).build().unwrap();
-        for n in [64, 128, 192, 256, 320, 512, 1024, 2048] {
+        for n in std::env::var("NS").map_or(vec![64, 128, 192, 256, 320, 512, 1024, 2048], |v| {
+            v.split(',').map(|n| n.parse().unwrap()).collect()
+        }) {
             square::<f64>(n, &mut pool);
             square::<f32>(n, &mut pool);
         }

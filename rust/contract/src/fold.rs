@@ -150,7 +150,7 @@ pub(crate) fn fold(roles: &Roles, dtype: DType, isa: Isa, free: bool, copies: Co
         let in_place = |arrays: [usize; 2]| -> Vec<usize> {
             arrays
                 .into_iter()
-                .filter(|&array| !copied[array] && !(free && array == C))
+                .filter(|&array| !(copied[array] || free && array == C))
                 .collect()
         };
         let (row_arrays, column_arrays, term_arrays) = (in_place([A, C]), in_place([B, C]), in_place([A, B]));

@@ -158,8 +158,9 @@ impl Step {
         } else {
             (T::ONE, T::ZERO)
         };
-        // SAFETY (all): the plan's sources and target, and loops that stay within them.
+        // SAFETY: the plan's sources and target, and loops that stay within them.
         let target = unsafe { buffers.target(self.target) };
+        // SAFETY: as above.
         let pair = |inputs: [Source; 2]| inputs.map(|input| unsafe { buffers.source(input) });
         match &self.kind {
             Kind::Gemm { gemm, inputs } => {

@@ -4,6 +4,7 @@
 //! rebuild. Sets of four ways with the least recently used evicted keep a look-up to at most four comparisons.
 //! The lock is held to find and to insert, never while a plan is made or run.
 
+use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Entries of a cache whose capacity nobody chose.
@@ -17,7 +18,7 @@ const INLINE_WORDS: usize = 48;
 
 /// The full key of a plan as words, hashed while it is written. Short keys never allocate.
 pub struct CacheKey {
-    inline: [u64; INLINE_WORDS],
+    inline: [MaybeUninit<u64>; INLINE_WORDS],
     used: usize,
     spilled: Vec<u64>,
     hash: u64,
@@ -33,8 +34,12 @@ impl CacheKey {
     /// An empty key.
     #[inline]
     pub fn new() -> Self {
-        // Only the words below `used` are ever read; zeroing 384 bytes is a few vector stores.
-        CacheKey { inline: [0; INLINE_WORDS], used: 0, spilled: Vec::new(), hash: 0x9e37_79b9_7f4a_7c15 }
+        CacheKey {
+            inline: [MaybeUninit::uninit(); INLINE_WORDS],
+            used: 0,
+            spilled: Vec::new(),
+            hash: 0x9e37_79b9_7f4a_7c15,
+        }
     }
 
     /// Adds one word.
@@ -44,7 +49,7 @@ impl CacheKey {
         let mixed = u128::from(self.hash ^ word) * 0xa076_1d64_78bd_642f_u128;
         self.hash = (mixed as u64) ^ ((mixed >> 64) as u64) ^ 0xe703_7ed1_a0b4_28db;
         if self.used < INLINE_WORDS {
-            self.inline[self.used] = word;
+            self.inline[self.used].write(word);
             self.used += 1;
         } else {
             self.spill(word);
@@ -54,7 +59,7 @@ impl CacheKey {
     #[cold]
     fn spill(&mut self, word: u64) {
         if self.spilled.is_empty() {
-            self.spilled.extend_from_slice(&self.inline);
+            self.spilled = self.inline_words().to_vec();
         }
         self.spilled.push(word);
     }
@@ -78,7 +83,13 @@ impl CacheKey {
     /// The words.
     #[inline]
     pub fn words(&self) -> &[u64] {
-        if self.spilled.is_empty() { &self.inline[..self.used] } else { &self.spilled }
+        if self.spilled.is_empty() { self.inline_words() } else { &self.spilled }
+    }
+
+    #[inline]
+    fn inline_words(&self) -> &[u64] {
+        // SAFETY: `push` wrote the first `used` words.
+        unsafe { std::slice::from_raw_parts(self.inline.as_ptr().cast::<u64>(), self.used) }
     }
 }
 

@@ -29,7 +29,7 @@ pub unsafe fn dot_conj<T: Element>(
     b_step: isize,
     conj: [bool; 2],
 ) -> T {
-    // SAFETY (all): passed on.
+    // SAFETY: passed on.
     unsafe {
         match conj {
             [false, false] => tree(length, a, a_step, b, b_step, &|x: T, y: T| x.mul(y)),

@@ -1,6 +1,7 @@
 //! Instruction sets: what this machine has, and what a caller may ask for.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
 use treadle_core::{Error, ErrorCode, Result};
 
 /// A set of vector instructions that kernels are written for.
@@ -15,6 +16,9 @@ pub enum Isa {
     /// aarch64 with Advanced SIMD.
     Neon,
 }
+
+/// What `detect` found, plus one; 0 before it looked.
+static DETECTED: AtomicU8 = AtomicU8::new(0);
 
 impl Isa {
     /// Every instruction set, in the order in which messages list them.
@@ -46,9 +50,26 @@ impl Isa {
             })
     }
 
-    /// The best that this machine has.
-    #[inline]
+    /// The best that this machine has; found once.
+    #[inline(always)]
     pub fn detect() -> Isa {
+        match DETECTED.load(Ordering::Relaxed) {
+            1 => Isa::Scalar,
+            2 => Isa::Avx2,
+            3 => Isa::Avx512,
+            4 => Isa::Neon,
+            _ => Isa::look(),
+        }
+    }
+
+    #[cold]
+    fn look() -> Isa {
+        let isa = Isa::best();
+        DETECTED.store(isa as u8 + 1, Ordering::Relaxed);
+        isa
+    }
+
+    fn best() -> Isa {
         #[cfg(target_arch = "x86_64")]
         {
             if Isa::Avx512.is_available() {
@@ -136,6 +157,7 @@ mod tests {
                 .contains("'scalar', 'avx2', 'avx512', 'neon'")
         );
         assert!(Isa::detect().is_available());
+        assert_eq!(Isa::detect(), Isa::best());
         assert_eq!(Isa::resolve(None).unwrap(), Isa::detect());
         assert_eq!(Isa::resolve(Some(Isa::Scalar)).unwrap(), Isa::Scalar);
         for &isa in Isa::ALL {

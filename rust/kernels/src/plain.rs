@@ -1,10 +1,12 @@
 //! Blocked loops without intrinsics, for every element type: integers, `bool`, and any type under `isa="scalar"`.
 
 use crate::{Isa, Product};
+use std::mem::MaybeUninit;
 use treadle_core::Element;
 
-/// Columns of a block; its sums stay in registers and the L1 cache.
+/// Columns of a block; its sums stay in registers and the L1 cache. Narrow results take narrow blocks.
 const COLUMNS: usize = 64;
+const NARROW: usize = 16;
 /// Terms of a block; `DEPTH * COLUMNS` elements of `b` are packed on the stack.
 const DEPTH: usize = 128;
 /// Rows that share one read of `b`.
@@ -24,14 +26,14 @@ pub unsafe fn multiply<T: Element>(
     alpha: T,
     beta: T,
 ) {
-    // SAFETY (all): passed on; the wrappers only compile the same loops for wider registers.
+    // SAFETY: passed on; the wrappers only compile the same loops for wider registers.
     unsafe {
         match isa {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => multiply_avx512(product, a, b, c, alpha, beta),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => multiply_avx2(product, a, b, c, alpha, beta),
-            _ => blocks(product, a, b, c, alpha, beta),
+            _ => choose(product, a, b, c, alpha, beta),
         }
     }
 }
@@ -49,7 +51,7 @@ unsafe fn multiply_avx2<T: Element>(
     beta: T,
 ) {
     // SAFETY: passed on.
-    unsafe { blocks(product, a, b, c, alpha, beta) };
+    unsafe { choose(product, a, b, c, alpha, beta) };
 }
 
 /// # Safety
@@ -65,17 +67,38 @@ unsafe fn multiply_avx512<T: Element>(
     beta: T,
 ) {
     // SAFETY: passed on.
-    unsafe { blocks(product, a, b, c, alpha, beta) };
+    unsafe { choose(product, a, b, c, alpha, beta) };
 }
 
 /// # Safety
 /// As `multiply`.
 #[inline(always)]
-unsafe fn blocks<T: Element>(product: &Product, a: *const T, b: *const T, c: *mut T, alpha: T, beta: T) {
+unsafe fn choose<T: Element>(product: &Product, a: *const T, b: *const T, c: *mut T, alpha: T, beta: T) {
+    // SAFETY: passed on.
+    unsafe {
+        if product.n <= 2 * NARROW {
+            blocks::<T, NARROW>(product, a, b, c, alpha, beta);
+        } else {
+            blocks::<T, COLUMNS>(product, a, b, c, alpha, beta);
+        }
+    }
+}
+
+/// # Safety
+/// As `multiply`.
+#[inline(always)]
+unsafe fn blocks<T: Element, const COLUMNS: usize>(
+    product: &Product,
+    a: *const T,
+    b: *const T,
+    c: *mut T,
+    alpha: T,
+    beta: T,
+) {
     let Product { m, n, k, .. } = *product;
     let left = |value: T| if product.a.conj { value.conj() } else { value };
     let right = |value: T| if product.b.conj { value.conj() } else { value };
-    let mut packed = [T::ZERO; DEPTH * COLUMNS];
+    let mut packed = [const { MaybeUninit::<[T; COLUMNS]>::uninit() }; DEPTH];
     for column in (0..n).step_by(COLUMNS) {
         let width = COLUMNS.min(n - column);
         let mut term = 0;
@@ -83,24 +106,24 @@ unsafe fn blocks<T: Element>(product: &Product, a: *const T, b: *const T, c: *mu
             let depth = DEPTH.min(k - term);
             // SAFETY: offsets of the product.
             let b = unsafe { b.offset(term as isize * product.b.row + column as isize * product.b.column) };
-            for p in 0..depth {
-                for j in 0..width {
+            for (p, line) in packed.iter_mut().enumerate().take(depth) {
+                let line = line.write([T::ZERO; COLUMNS]);
+                for (j, place) in line.iter_mut().enumerate().take(width) {
                     // SAFETY: an offset of the product.
-                    let value = unsafe {
+                    *place = right(unsafe {
                         b.offset(p as isize * product.b.row + j as isize * product.b.column)
                             .read()
-                    };
-                    packed[p * COLUMNS + j] = right(value);
+                    });
                 }
-                packed[p * COLUMNS + width..(p + 1) * COLUMNS].fill(T::ZERO);
             }
             // Later blocks of terms add to what the first one wrote.
             let beta = if term == 0 { beta } else { T::ONE };
             for row in (0..m).step_by(ROWS) {
                 let rows = ROWS.min(m - row);
                 let mut sums = [[T::ZERO; COLUMNS]; ROWS];
-                for p in 0..depth {
-                    let line = &packed[p * COLUMNS..(p + 1) * COLUMNS];
+                for (p, line) in packed.iter().enumerate().take(depth) {
+                    // SAFETY: the first `depth` lines were written above.
+                    let line = unsafe { line.assume_init_ref() };
                     for (r, sums) in sums.iter_mut().enumerate().take(rows) {
                         // SAFETY: an offset of the product.
                         let x = unsafe {

@@ -42,10 +42,49 @@ mod x86 {
             /// As `small::Erased::run`, with extents up to `LIMIT`, on a machine with the features.
             #[target_feature(enable = $features)]
             pub(super) unsafe fn $name(product: &Product, a: *const u8, b: *const u8, c: *mut u8) {
+                /// `ROWS` rows of one vector of columns; tells `ROWS`.
+                ///
+                /// # Safety
+                /// As the kernel, for these rows and the columns of the mask.
+                #[inline]
+                #[target_feature(enable = $features)]
+                unsafe fn rows<const ROWS: usize>(
+                    product: &Product,
+                    a: *const $t,
+                    b: *const $t,
+                    b_row: isize,
+                    c: *mut $t,
+                    mask: $mask,
+                    width: usize,
+                ) -> usize {
+                    let mut sums: [$vector; ROWS] = [$zero(); ROWS];
+                    // SAFETY: offsets of the product; the mask keeps loads and stores to the columns that exist.
+                    unsafe {
+                        for p in 0..product.k as isize {
+                            let right = $load(mask, b.offset(p * b_row));
+                            for (row, sum) in sums.iter_mut().enumerate() {
+                                let at = row as isize * product.a.row + p * product.a.column;
+                                *sum = $fma($splat(a.offset(at).read()), right, *sum);
+                            }
+                        }
+                        for (row, sum) in sums.iter().enumerate() {
+                            let c = c.offset(row as isize * product.c.row);
+                            if product.c.column == 1 {
+                                $store(c, mask, width, *sum);
+                            } else {
+                                let lanes: [$t; $lanes] = std::mem::transmute(*sum);
+                                for (lane, value) in lanes.iter().enumerate().take(width) {
+                                    c.offset(lane as isize * product.c.column).write(*value);
+                                }
+                            }
+                        }
+                    }
+                    ROWS
+                }
                 let (a, mut b, c) = (a.cast::<$t>(), b.cast::<$t>(), c.cast::<$t>());
                 let Product { m, n, k, .. } = *product;
                 let mut b_row = product.b.row;
-                let mut b_block = [0 as $t; LIMIT * LIMIT];
+                let mut b_block = [const { std::mem::MaybeUninit::<$t>::uninit() }; LIMIT * LIMIT];
                 // SAFETY: every pointer is at an offset of the product, or inside a block of `LIMIT * LIMIT`, and the
                 // mask keeps loads and stores to the columns that exist.
                 unsafe {
@@ -54,10 +93,10 @@ mod x86 {
                             for j in 0..n {
                                 let from =
                                     b.offset(p as isize * product.b.row + j as isize * product.b.column);
-                                b_block[p * LIMIT + j] = from.read();
+                                b_block[p * LIMIT + j].write(from.read());
                             }
                         }
-                        b = b_block.as_ptr();
+                        b = b_block.as_ptr().cast();
                         b_row = LIMIT as isize;
                     }
                     let mut first = 0;
@@ -67,40 +106,14 @@ mod x86 {
                         let b = b.add(first);
                         let mut i = 0;
                         while i < m {
-                            let rows = (m - i).min(4);
-                            let mut sums: [$vector; 4] = [$zero(); 4];
                             let a = a.offset(i as isize * product.a.row);
-                            if rows == 4 {
-                                for p in 0..k as isize {
-                                    let right = $load(mask, b.offset(p * b_row));
-                                    for (row, sum) in sums.iter_mut().enumerate() {
-                                        let at = row as isize * product.a.row + p * product.a.column;
-                                        *sum = $fma($splat(a.offset(at).read()), right, *sum);
-                                    }
-                                }
-                            } else {
-                                for p in 0..k as isize {
-                                    let right = $load(mask, b.offset(p * b_row));
-                                    for (row, sum) in sums.iter_mut().enumerate().take(rows) {
-                                        let at = row as isize * product.a.row + p * product.a.column;
-                                        *sum = $fma($splat(a.offset(at).read()), right, *sum);
-                                    }
-                                }
-                            }
-                            for (row, sum) in sums.iter().enumerate().take(rows) {
-                                let c = c.offset(
-                                    (i + row) as isize * product.c.row + first as isize * product.c.column,
-                                );
-                                if product.c.column == 1 {
-                                    $store(c, mask, width, *sum);
-                                } else {
-                                    let lanes: [$t; $lanes] = std::mem::transmute(*sum);
-                                    for (lane, value) in lanes.iter().enumerate().take(width) {
-                                        c.offset(lane as isize * product.c.column).write(*value);
-                                    }
-                                }
-                            }
-                            i += rows;
+                            let c = c.offset(i as isize * product.c.row + first as isize * product.c.column);
+                            i += match m - i {
+                                8.. => rows::<8>(product, a, b, b_row, c, mask, width),
+                                4.. => rows::<4>(product, a, b, b_row, c, mask, width),
+                                2.. => rows::<2>(product, a, b, b_row, c, mask, width),
+                                _ => rows::<1>(product, a, b, b_row, c, mask, width),
+                            };
                         }
                         first += width;
                     }

@@ -71,6 +71,11 @@ impl LaneControl {
         self.is_cancelled()
     }
 
+    /// Whether the two are the control of the same run.
+    pub fn is(&self, other: &LaneControl) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Lanes of the run that have not ended.
     pub fn lanes_running(&self) -> usize {
         self.0.running.load(Ordering::Acquire)

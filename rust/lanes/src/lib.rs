@@ -11,6 +11,7 @@ mod order;
 mod queue;
 mod report;
 mod run;
+mod started;
 
 pub use control::LaneControl;
 pub use cutoff::Cutoff;
@@ -19,3 +20,4 @@ pub use order::{in_order, lowest};
 pub use queue::IndexQueue;
 pub use report::{End, Report, RunError};
 pub use run::{Lane, LaneThreads, Panicked, STACK_BYTES};
+pub use started::Started;

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 use treadle_core::{Error, ErrorCode};
 
@@ -22,7 +22,15 @@ pub struct Lane<'l, R> {
     resource: &'l mut R,
 }
 
-impl<R> Lane<'_, R> {
+impl<'l, R> Lane<'l, R> {
+    pub(crate) fn new(index: usize, control: &'l LaneControl, resource: &'l mut R) -> Self {
+        Lane {
+            index,
+            control,
+            resource,
+        }
+    }
+
     /// The lane's index; its resource stood at this position.
     pub fn index(&self) -> usize {
         self.index
@@ -166,22 +174,15 @@ impl LaneThreads {
     {
         let count = resources.len();
         if count == 0 {
-            return Err(Error::new(
-                ErrorCode::NoEngine,
-                "a run needs at least one lane, and a lane needs an engine; 0 were given",
-            ));
+            return Err(no_lane());
         }
         control.lanes_start(count);
         std::thread::scope(|scope| {
             let mut handles = Vec::with_capacity(count);
             let mut refused = None;
             for (index, resource) in resources.iter_mut().enumerate() {
-                let lane = Lane {
-                    index,
-                    control,
-                    resource,
-                };
-                match self.start(scope, lane, &body, start) {
+                let lane = Lane::new(index, control, resource);
+                match self.start_scoped(scope, lane, &body, start) {
                     Ok(handle) => handles.push(handle),
                     Err(error) => {
                         refused = Some((index, error));
@@ -192,13 +193,13 @@ impl LaneThreads {
             if let Some((index, error)) = refused {
                 control.lanes_end(count - index);
                 control.cancel();
-                handles.into_iter().for_each(|handle| drop(join(handle)));
-                return Err(self.cannot_start(index, count, &error));
+                handles.into_iter().for_each(|handle| drop(scoped_joined(handle)));
+                return Err(cannot_start(self, index, count, &error));
             }
             let coordinator = catch_unwind(AssertUnwindSafe(|| coordinator(control)));
             // A coordinator that saw every lane end leaves nothing to cancel, but its exit counts all the same.
             control.cancel();
-            let lanes = handles.into_iter().map(join).collect();
+            let lanes = handles.into_iter().map(scoped_joined).collect();
             Ok(Report {
                 lanes,
                 coordinator: End::of(coordinator),
@@ -206,7 +207,7 @@ impl LaneThreads {
         })
     }
 
-    fn start<'scope, 'env, R, T, E, F>(
+    fn start_scoped<'scope, 'env, R, T, E, F>(
         &self,
         scope: &'scope Scope<'scope, 'env>,
         lane: Lane<'scope, R>,
@@ -219,37 +220,60 @@ impl LaneThreads {
         T: Send + 'scope,
         E: Send + 'scope,
     {
-        let builder = Builder::new()
-            .name(self.name_of(lane.index))
-            .stack_size(self.stack_bytes);
-        start(lane.index, builder)?.spawn_scoped(scope, move || {
-            let control = lane.control;
-            let end = End::of(catch_unwind(AssertUnwindSafe(|| body(lane))));
-            if !matches!(end, End::Value(_)) {
-                control.cancel();
-            }
-            control.lanes_end(1);
-            end
-        })
+        start(lane.index, self.builder(lane.index))?.spawn_scoped(scope, move || lane_thread(lane, body))
     }
 
-    #[cold]
-    fn cannot_start(&self, index: usize, count: usize, error: &io::Error) -> Error {
-        Error::new(
-            ErrorCode::LaneThread,
-            format!(
-                "the thread of lane {index} of {count} could not be started with a stack of {} bytes: {error}; the \
-                 {index} lanes before it were cancelled and joined; use fewer lanes or a smaller stack",
-                self.stack_bytes
-            ),
-        )
-        .with("lane", index)
-        .with("lanes", count)
-        .with("stack_bytes", self.stack_bytes)
+    pub(crate) fn builder(&self, index: usize) -> Builder {
+        Builder::new()
+            .name(self.name_of(index))
+            .stack_size(self.stack_bytes)
     }
 }
 
-fn join<T, E>(handle: ScopedJoinHandle<'_, End<T, E>>) -> End<T, E> {
+/// All that a lane's thread does: the body, and the word that it is over.
+pub(crate) fn lane_thread<R, T, E>(
+    lane: Lane<'_, R>,
+    body: &(impl Fn(Lane<'_, R>) -> Result<T, E> + Sync),
+) -> End<T, E> {
+    let control = lane.control;
+    let end = End::of(catch_unwind(AssertUnwindSafe(|| body(lane))));
+    if !matches!(end, End::Value(_)) {
+        control.cancel();
+    }
+    control.lanes_end(1);
+    end
+}
+
+#[cold]
+pub(crate) fn no_lane() -> Error {
+    Error::new(
+        ErrorCode::NoEngine,
+        "a run needs at least one lane, and a lane needs an engine; 0 were given",
+    )
+}
+
+#[cold]
+pub(crate) fn cannot_start(threads: &LaneThreads, index: usize, count: usize, error: &io::Error) -> Error {
+    let bytes = threads.stack_bytes;
+    Error::new(
+        ErrorCode::LaneThread,
+        format!(
+            "the thread of lane {index} of {count} could not be started with a stack of {bytes} bytes: {error}; the \
+             {index} lanes before it were cancelled and joined; use fewer lanes or a smaller stack"
+        ),
+    )
+    .with("lane", index)
+    .with("lanes", count)
+    .with("stack_bytes", bytes)
+}
+
+fn scoped_joined<T, E>(handle: ScopedJoinHandle<'_, End<T, E>>) -> End<T, E> {
+    handle
+        .join()
+        .unwrap_or_else(|payload| End::Panic(Panicked::new(payload)))
+}
+
+pub(crate) fn joined<T, E>(handle: JoinHandle<End<T, E>>) -> End<T, E> {
     handle
         .join()
         .unwrap_or_else(|payload| End::Panic(Panicked::new(payload)))

@@ -1,5 +1,6 @@
 //! Cholesky factorisation of positive definite matrices.
 
+use crate::cost;
 use crate::eigh::Triangle;
 use crate::failure::Failure;
 use crate::field::{Field, RealNumber};
@@ -108,8 +109,7 @@ pub unsafe fn cholesky<T: Field>(
         need::<T>(n * n),
         cholesky_in_place_scratch::<T>(n, Par::Seq, params::<T>()),
     ]);
-    let weight = if T::IS_REAL { 0.015 } else { 0.05 };
-    let item_ns = 100.0 + weight * n as f64 * n as f64 * (n as f64 + 100.0);
+    let item_ns = cost::cholesky(n, !T::IS_REAL);
     let out = crate::run::Target(out);
     batch.each(token, item_ns, scratch, |index, stack| {
         // SAFETY: every index is given out once, so that no two items write to the same place.

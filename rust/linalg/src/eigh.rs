@@ -12,7 +12,7 @@ use crate::run::Batch;
 use crate::scaling::Scaling;
 use crate::svd::{fill_nan, is_diagonal};
 use crate::workspace::{need, read, take, write};
-use crate::{guard, jacobi};
+use crate::{cost, guard, jacobi};
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemStack, StackReq};
 use faer::linalg::evd::{ComputeEigenvectors, SelfAdjointEvdParams};
@@ -48,9 +48,10 @@ fn params<T: Field>(threshold: Option<usize>) -> Spec<SelfAdjointEvdParams, T> {
     params.into()
 }
 
-fn scratch<T: Field>(n: usize, vectors: bool) -> StackReq {
+/// Scratch of `eigen` and of the arrays around it.
+pub(crate) fn scratch<T: Field>(n: usize, vectors: bool) -> StackReq {
     if n == 0 {
-        return StackReq::EMPTY;
+        return StackReq::all_of(&[need::<T::R>(0), need::<T>(0), need::<usize>(0)]);
     }
     let compute = if vectors {
         ComputeEigenvectors::Yes
@@ -191,6 +192,45 @@ unsafe impl<T: Field> Sync for EighOut<T> {}
 // SAFETY: as above.
 unsafe impl<T: Field> Send for EighOut<T> {}
 
+/// The eigendecomposition of the scaled matrix, vectors column-major (or null), and what undoes the scaling of the values.
+///
+/// # Safety
+/// The triangle must be readable; `values` holds `n`, `columns` `n` by `n` unless null; the scratch is `scratch`.
+pub(crate) unsafe fn eigen<T: Field>(
+    view: &View<T>,
+    triangle: Triangle,
+    values: &mut [T::R],
+    columns: *mut T,
+    stack: &mut MemStack,
+) -> Result<Scaling<T::R>, Failure> {
+    let n = view.rows;
+    if n == 0 {
+        return Ok(Scaling::none());
+    }
+    let (a, stack) = take::<T>(stack, n * n);
+    // SAFETY: as promised by the caller; a holds n by n.
+    unsafe {
+        view.load_hermitian(triangle == Triangle::Upper, Scaling::none(), a, n);
+        let lower = View {
+            pointer: a.cast_const(),
+            rows: n,
+            cols: n,
+            row_stride: 1,
+            col_stride: n as isize,
+        };
+        let scaling = Scaling::to_unit(lower.max_abs(Part::Lower));
+        for col in 0..n {
+            for row in col..n {
+                let x = scaling.apply(*a.add(row + col * n));
+                *a.add(row + col * n) = x;
+                *a.add(col + row * n) = x.conj();
+            }
+        }
+        decompose(a, n, values, columns, stack)?;
+        Ok(scaling.inverse())
+    }
+}
+
 /// One item, from the caller's matrix to its place in the outputs.
 ///
 /// # Safety
@@ -221,46 +261,22 @@ unsafe fn item<T: Field>(
             }
             return Ok(());
         }
-        if n == 0 {
-            return Ok(());
-        }
-        let (a, stack) = take::<T>(stack, n * n);
-        view.load_hermitian(triangle == Triangle::Upper, Scaling::none(), a, n);
-        let scaling = Scaling::to_unit(
-            View {
-                pointer: a.cast_const(),
-                rows: n,
-                cols: n,
-                row_stride: 1,
-                col_stride: n as isize,
-            }
-            .max_abs(Part::Lower),
-        );
-        for col in 0..n {
-            for row in col..n {
-                let x = scaling.apply(*a.add(row + col * n));
-                *a.add(row + col * n) = x;
-                *a.add(col + row * n) = x.conj();
-            }
-        }
         let (values, stack) = take::<T::R>(stack, n);
         for i in 0..n {
             *values.add(i) = <T::R as Element>::ZERO;
         }
         let values = std::slice::from_raw_parts_mut(values, n);
+        let (columns, stack) = take::<T>(stack, if vectors { n * n } else { 0 });
+        let columns = if vectors { columns } else { std::ptr::null_mut() };
+        let back = eigen(&view, triangle, values, columns, stack)?;
         if vectors {
-            let (columns, stack) = take::<T>(stack, n * n);
-            decompose(a, n, values, columns, stack)?;
             if gauge == Gauge::Canonical {
                 for k in 0..n {
                     fix_column(columns.add(k * n), n, 1);
                 }
             }
             store_rows(columns, n, n, n, v, n, |_, x| x);
-        } else {
-            decompose(a, n, values, std::ptr::null_mut(), stack)?;
         }
-        let back = scaling.inverse();
         for (i, &value) in values.iter().enumerate() {
             *w.add(i) = back.apply(value);
         }
@@ -295,18 +311,12 @@ pub unsafe fn eigh<T: Field>(
         unsafe { batch.refuse_non_finite(token, 0, a, triangle.part())? };
     }
     let n = a.rows;
-    let cube = n as f64 * n as f64 * (n as f64 + 10.0);
-    let weight = if T::IS_REAL { 0.6 } else { 1.8 } * if vectors { 1.0 } else { 0.4 };
+    let item_ns = cost::eigh(n, vectors, !T::IS_REAL);
     let out = &out;
-    batch.each(
-        token,
-        300.0 + weight * cube,
-        scratch::<T>(n, vectors),
-        |index, stack| {
-            // SAFETY: every index is given out once, so that no two items write to the same place.
-            unsafe { item(a.item(index), triangle, gauge, check_finite, *out, index, stack) }
-        },
-    )
+    batch.each(token, item_ns, scratch::<T>(n, vectors), |index, stack| {
+        // SAFETY: every index is given out once, so that no two items write to the same place.
+        unsafe { item(a.item(index), triangle, gauge, check_finite, *out, index, stack) }
+    })
 }
 
 /// Eigenvalues alone, `(..., n)`.

@@ -1,16 +1,17 @@
 //! How often a decomposition needed its second and third algorithm; counted in tests only.
 
 #[cfg(test)]
-mod counters {
-    use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::AtomicUsize;
 
-    pub(crate) static DIVIDE_AND_CONQUER: AtomicUsize = AtomicUsize::new(0);
-    pub(crate) static ITERATION: AtomicUsize = AtomicUsize::new(0);
-    pub(crate) static LAST_RESORT: AtomicUsize = AtomicUsize::new(0);
-}
-
+/// Divide and conquer failed the check.
 #[cfg(test)]
-pub(crate) use counters::*;
+pub(crate) static DIVIDE_AND_CONQUER: AtomicUsize = AtomicUsize::new(0);
+/// The QR iteration failed the check.
+#[cfg(test)]
+pub(crate) static ITERATION: AtomicUsize = AtomicUsize::new(0);
+/// The Jacobi iteration ran.
+#[cfg(test)]
+pub(crate) static LAST_RESORT: AtomicUsize = AtomicUsize::new(0);
 
 /// One algorithm's factors failed the check: divide and conquer's, or the QR iteration's.
 #[cold]

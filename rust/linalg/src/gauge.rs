@@ -54,7 +54,7 @@ pub(crate) unsafe fn fix_column<T: Field>(column: *mut T, len: usize, stride: us
             pivot = i;
         }
     }
-    if !(largest > <T::R as Element>::ZERO) {
+    if largest <= <T::R as Element>::ZERO {
         return T::ONE;
     }
     // SAFETY: pivot < len.

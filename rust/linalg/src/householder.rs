@@ -30,28 +30,45 @@ pub(crate) fn scratch<T: Field>(cols: usize) -> StackReq {
     ])
 }
 
+/// Elements that are summed in one go. Blocks keep the error of long sums at that of a few hundred terms.
+const SUM_BLOCK: usize = 256;
+
+/// The sum of `term(i)` for `i` in `0..len`, in an order that depends on `len` alone.
+#[inline(always)]
+fn block_sum<S: Copy + std::ops::Add<Output = S> + std::ops::AddAssign>(
+    len: usize,
+    zero: S,
+    term: impl Fn(usize) -> S,
+) -> S {
+    let mut total = zero;
+    for start in (0..len).step_by(SUM_BLOCK) {
+        let end = (start + SUM_BLOCK).min(len);
+        let mut sums = [zero; 8];
+        let mut i = start;
+        while i + 8 <= end {
+            for (lane, sum) in sums.iter_mut().enumerate() {
+                *sum += term(i + lane);
+            }
+            i += 8;
+        }
+        while i < end {
+            sums[0] += term(i);
+            i += 1;
+        }
+        let [a, b, c, d, e, f, g, h] = sums;
+        total += ((a + b) + (c + d)) + ((e + f) + (g + h));
+    }
+    total
+}
+
 /// Sum of the squared moduli.
 ///
 /// # Safety
 /// `x` must hold `len` elements.
 pub(crate) unsafe fn sum_of_squares<T: Field>(x: *const T, len: usize) -> T::R {
     let zero = <T::R as treadle_core::Element>::ZERO;
-    let mut sums = [zero; 8];
-    let mut i = 0;
-    while i + 8 <= len {
-        for (lane, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: i + lane < len.
-            *sum += unsafe { *x.add(i + lane) }.modulus_squared();
-        }
-        i += 8;
-    }
-    while i < len {
-        // SAFETY: i < len.
-        sums[0] += unsafe { *x.add(i) }.modulus_squared();
-        i += 1;
-    }
-    let [a, b, c, d, e, f, g, h] = sums;
-    ((a + b) + (c + d)) + ((e + f) + (g + h))
+    // SAFETY: i < len.
+    block_sum(len, zero, |i| unsafe { *x.add(i) }.modulus_squared())
 }
 
 /// `x^H y`.
@@ -59,22 +76,8 @@ pub(crate) unsafe fn sum_of_squares<T: Field>(x: *const T, len: usize) -> T::R {
 /// # Safety
 /// Both must hold `len` elements.
 pub(crate) unsafe fn inner<T: Field>(x: *const T, y: *const T, len: usize) -> T {
-    let mut sums = [T::ZERO; 8];
-    let mut i = 0;
-    while i + 8 <= len {
-        for (lane, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: i + lane < len.
-            *sum += unsafe { (*x.add(i + lane)).conj_times(*y.add(i + lane)) };
-        }
-        i += 8;
-    }
-    while i < len {
-        // SAFETY: i < len.
-        sums[0] += unsafe { (*x.add(i)).conj_times(*y.add(i)) };
-        i += 1;
-    }
-    let [a, b, c, d, e, f, g, h] = sums;
-    ((a + b) + (c + d)) + ((e + f) + (g + h))
+    // SAFETY: i < len.
+    block_sum(len, T::ZERO, |i| unsafe { (*x.add(i)).conj_times(*y.add(i)) })
 }
 
 /// Turns the column `x` into `beta e_0`: `x[0]` becomes `beta`, the rest the reflector's tail. Returns `tau`.

@@ -131,9 +131,9 @@ pub(crate) unsafe fn svd<T: Field>(
                 break;
             }
         }
-        for i in 0..n {
+        for (i, value) in s.iter_mut().enumerate() {
             *order.add(i) = i;
-            s[i] = householder::sum_of_squares(column(i).cast_const(), m).root();
+            *value = householder::sum_of_squares(column(i).cast_const(), m).root();
         }
         let order = std::slice::from_raw_parts_mut(order, n);
         sort_by(order, |i| s[i], true);

@@ -6,12 +6,14 @@
 //! are known to fail silently are checked before they are returned.
 
 mod cholesky;
+pub mod cost;
 mod eigh;
 mod failure;
 mod fallbacks;
 mod field;
 mod gauge;
 mod guard;
+mod hermitian;
 mod householder;
 mod jacobi;
 mod matrices;
@@ -26,6 +28,7 @@ pub use cholesky::cholesky;
 pub use eigh::{EighOut, Triangle, eigh, eigvalsh};
 pub use field::{Field, RealNumber};
 pub use gauge::Gauge;
+pub use hermitian::svd_hermitian;
 pub use matrices::Matrices;
 pub use qr::{QrMode, QrOut, qr};
 pub use solve::solve;

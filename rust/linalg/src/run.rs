@@ -117,7 +117,7 @@ impl Batch<'_> {
         matrices: &Matrices<'_, T>,
         part: Part,
     ) -> Result<()> {
-        let item_ns = 2.0 + 0.5 * (matrices.rows * matrices.cols) as f64;
+        let item_ns = crate::cost::check_finite(matrices.rows, matrices.cols);
         self.each(token, item_ns, StackReq::EMPTY, |index, _| {
             // SAFETY: passed on.
             if unsafe { matrices.item(index).has_non_finite(part) } {

@@ -4,6 +4,7 @@
 //! pivots, which leaves the range for pivots near its ends; such matrices are scaled by an exact power of two, and
 //! where one power cannot serve all entries a plain elimination with divisions runs.
 
+use crate::cost;
 use crate::failure::Failure;
 use crate::field::{Field, RealNumber};
 use crate::matrices::{Matrices, Part, View, store_rows};
@@ -229,8 +230,7 @@ pub unsafe fn solve<T: Field>(
             solve_in_place_scratch::<usize, T>(n, cols, Par::Seq),
         ]),
     ]);
-    let weight = if T::IS_REAL { 0.03 } else { 0.1 };
-    let item_ns = 100.0 + weight * (n * n) as f64 * ((n + 3 * cols) as f64 + 30.0);
+    let item_ns = cost::solve(n, cols, !T::IS_REAL);
     let out = Target(out);
     let (a, b) = (&a, &b);
     batch.each(token, item_ns, scratch, |index, stack| {

@@ -12,13 +12,13 @@ use crate::matrices::{Matrices, Part, View, store_rows};
 use crate::run::Batch;
 use crate::scaling::Scaling;
 use crate::workspace::{need, read, take, write};
-use crate::{guard, householder, jacobi};
+use crate::{cost, guard, householder, jacobi};
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemStack, StackReq};
 use faer::linalg::svd::{ComputeSvdVectors, SvdParams};
 use faer::{Auto, Par, Spec};
 use treadle_contract::policy::BatchPolicy;
-use treadle_core::{Element, Float, Result};
+use treadle_core::{Element, Result};
 use treadle_team::Token;
 
 /// Where the factors go: C-contiguous, the batch leading, uninitialised on entry and whole on success.
@@ -144,14 +144,6 @@ impl Tall {
                 householder::scratch::<T>(n.max(self.left_cols())),
             ]),
         ])
-    }
-
-    /// A rough serial cost, from f64 on one core.
-    fn nanoseconds<T: Field>(self) -> f64 {
-        let work = self.m as f64 * self.n as f64 * self.n as f64;
-        let weight =
-            if T::IS_REAL { 1.0 } else { 2.5 } * if self.vectors == Vectors::None { 0.4 } else { 1.0 };
-        400.0 + weight * work.max(10.0 * (self.m * self.n) as f64)
     }
 
     /// The decomposition of the matrix in `a` (column-major, without gaps, overwritten): `left` times `s` times the
@@ -519,15 +511,10 @@ unsafe fn run<T: Field>(
         // SAFETY: passed on.
         unsafe { batch.refuse_non_finite(token, 0, a, Part::All)? };
     }
-    let _ = <T as Float>::EPSILON;
+    let item_ns = cost::svd(a.rows, a.cols, tall.vectors != Vectors::None, !T::IS_REAL);
     let out = &out;
-    batch.each(
-        token,
-        tall.nanoseconds::<T>(),
-        tall.scratch::<T>(),
-        |index, stack| {
-            // SAFETY: every index is given out once, so that no two items write to the same place.
-            unsafe { item(tall, a.item(index), gauge, check_finite, *out, index, stack) }
-        },
-    )
+    batch.each(token, item_ns, tall.scratch::<T>(), |index, stack| {
+        // SAFETY: every index is given out once, so that no two items write to the same place.
+        unsafe { item(tall, a.item(index), gauge, check_finite, *out, index, stack) }
+    })
 }

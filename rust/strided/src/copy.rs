@@ -26,9 +26,9 @@ pub unsafe fn copy<T: Element>(
     alpha: T,
     beta: T,
 ) {
-    // SAFETY (all four): `blocks` hands out pointers at offsets of the nest, one by one.
     if beta != T::ZERO {
         let conj = |value: T| if conj { value.conj() } else { value };
+        // SAFETY: `blocks` hands out pointers at offsets of the nest, one by one.
         unsafe {
             blocks(nest, destination, source, |to, value| {
                 to.write(alpha.mul(conj(value)).add(beta.mul(to.read())));

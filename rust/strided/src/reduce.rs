@@ -159,8 +159,8 @@ unsafe fn tree<T: Element, const LANES: usize>(
                     tree::<T, LANES>(axes, source, step, middle, high),
                 )
             };
-            for lane in 0..LANES {
-                left[lane] = left[lane].add(right[lane]);
+            for (sum, other) in left.iter_mut().zip(right) {
+                *sum = sum.add(other);
             }
             return left;
         }
@@ -216,9 +216,10 @@ unsafe fn leaf<T: Element, const LANES: usize>(
     }
     let mut width = SUMS / 2;
     while width > 0 {
-        for at in 0..width {
-            for lane in 0..LANES {
-                sums[at][lane] = sums[at][lane].add(sums[at + width][lane]);
+        let (left, right) = sums.split_at_mut(width);
+        for (left, right) in left.iter_mut().zip(right) {
+            for (sum, other) in left.iter_mut().zip(right) {
+                *sum = sum.add(*other);
             }
         }
         width /= 2;

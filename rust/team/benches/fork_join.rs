@@ -46,6 +46,12 @@ fn main() {
     let taken = measure(300, rest, || chunks(&mut pool, work));
     report("chunks_2x100us_taken", taken.clone());
     over("chunks_2x100us_taken", &taken, &serial);
+    let hot = measure(500, Duration::ZERO, || chunks(&mut pool, work));
+    report("chunks_2x100us_taken_hot", hot);
+    report(
+        "chunks_taken_hot",
+        measure(20_000, Duration::ZERO, || chunks(&mut pool, 0)),
+    );
     drop(other);
     println!("wakeups {}", pool.stats().wakeups);
 }

@@ -174,7 +174,7 @@ impl Mailbox {
     /// Whether the worker has left the section. If so, all that it wrote is visible.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
-        // Acquire pairs with the Release of `finish`, or of `sleep` after it.
+        // Acquire pairs with the Release of `finish`.
         let state = self.state.load(Acquire);
         state == EMPTY || state == PARKED
     }
@@ -223,7 +223,7 @@ impl Mailbox {
             if state == EMPTY {
                 if !waiting.again() {
                     *woken = self.sleep();
-                    waiting = Waiting::new();
+                    waiting = Waiting::for_peer(*woken);
                 }
             } else if state == SHUT_DOWN {
                 return None;
@@ -258,10 +258,11 @@ impl Mailbox {
     fn sleep(&self) -> bool {
         // The exchange is the re-check: a post that came before makes it fail, one that comes after sees PARKED
         // and unparks, and the token of the unpark is kept if it comes before the park.
-        // Release: a leader that reads PARKED after `finish` must still acquire what the section wrote.
+        // Relaxed: an exchange continues the release sequence of `finish`, so that a leader that reads PARKED still
+        // acquires what the section wrote.
         let parked = self
             .state
-            .compare_exchange(EMPTY, PARKED, Release, Relaxed)
+            .compare_exchange(EMPTY, PARKED, Relaxed, Relaxed)
             .is_ok();
         if parked {
             while self.state.load(Relaxed) == PARKED {

@@ -5,6 +5,7 @@ use crate::section::Shared;
 use crate::sync::JoinHandle;
 use crate::token::Token;
 use crate::worker::PoolId;
+use std::fmt;
 use std::mem::{self, ManuallyDrop};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -86,6 +87,15 @@ impl Pool {
     /// Whether this process was forked from the one that built the pool.
     pub fn is_forked(&self) -> bool {
         self.shared.is_forked()
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("width", &self.width())
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::interrupted::Interrupted;
 use crate::mailbox::Mailbox;
 use crate::section::Shared;
+use std::fmt;
 
 /// What the owner of a token is asked between its chunks; true is stop.
 pub(crate) type Poll<'p> = &'p (dyn Fn() -> bool + Sync + 'p);
@@ -17,6 +18,14 @@ pub struct Token<'p> {
     pub(crate) first: usize,
     pub(crate) budget: usize,
     pub(crate) poll: Option<Poll<'p>>,
+}
+
+impl fmt::Debug for Token<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token")
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Token<'_> {

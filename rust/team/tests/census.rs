@@ -99,8 +99,7 @@ fn the_number_of_threads_is_exact() {
         .threads(3)
         .on_start(|_| panic!("no"))
         .build()
-        .err()
-        .expect("refused");
+        .expect_err("refused");
     assert_eq!(error.code(), ErrorCode::Internal);
     assert!(settled(before));
 
@@ -127,8 +126,7 @@ fn some_start_and_are_joined() {
         .threads(20)
         .stack_size(400 << 20)
         .build()
-        .err()
-        .expect("refused");
+        .expect_err("refused");
     assert_eq!(error.code(), ErrorCode::Engine);
     let Some(&Detail::Int(started)) = error.detail("started") else {
         panic!("{error}");

@@ -355,3 +355,50 @@ fn sections_after_every_length_of_rest() {
         }
     });
 }
+
+#[test]
+fn a_width_far_beyond_the_cpus() {
+    within(120, || {
+        let mut pool = pool(80);
+        let sum = AtomicUsize::new(0);
+        for _ in 0..100 {
+            let mut token = pool.token().expect("idle");
+            token
+                .chunks(200, |i| {
+                    sum.fetch_add(i, Relaxed);
+                })
+                .expect("no poll");
+            token.broadcast(|member| {
+                sum.fetch_add(member.index(), Relaxed);
+                member.barrier();
+                sum.fetch_add(1, Relaxed);
+            });
+        }
+        assert_eq!(sum.into_inner(), 100 * (19_900 + 3160 + 80));
+    });
+}
+
+#[test]
+fn a_million_sections_from_one_thread_and_from_eight() {
+    within(1200, || {
+        for lanes in [1, 8] {
+            thread::scope(|scope| {
+                for _ in 0..lanes {
+                    scope.spawn(move || {
+                        let mut pool = pool(3);
+                        let sum = AtomicUsize::new(0);
+                        for _ in 0..1_000_000 / lanes {
+                            let mut token = pool.token().expect("idle");
+                            token
+                                .chunks(4, |i| {
+                                    sum.fetch_add(i, Relaxed);
+                                })
+                                .expect("no poll");
+                        }
+                        assert_eq!(sum.into_inner(), 6 * (1_000_000 / lanes));
+                    });
+                }
+            });
+        }
+    });
+}

@@ -38,7 +38,7 @@ impl Cells {
     }
 }
 
-/// `LOOM_MAX_PREEMPTIONS` overrides the bound; without a bound the small models take minutes, and pass.
+/// Bounded by preemptions, which the number of threads of a model decides; `LOOM_MAX_PREEMPTIONS` overrides it.
 fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
     builder.max_branches = 100_000;
@@ -63,7 +63,7 @@ fn a_pool_starts_sleeps_and_ends() {
 
 #[test]
 fn chunks_are_posted_taken_or_revoked_and_joined() {
-    model(3, || {
+    model(4, || {
         let mut pool = pool(2);
         let cells = Cells::new(2);
         for _ in 0..2 {
@@ -74,20 +74,28 @@ fn chunks_are_posted_taken_or_revoked_and_joined() {
     });
 }
 
+fn over_two_workers() {
+    let mut pool = pool(3);
+    let cells = Cells::new(3);
+    let mut token = pool.token().expect("idle");
+    token.chunks(3, |i| cells.add(i, 1)).expect("no poll");
+    assert_eq!(cells.all(), [1, 1, 1]);
+}
+
 #[test]
 fn chunks_over_two_workers() {
-    model(2, || {
-        let mut pool = pool(3);
-        let cells = Cells::new(3);
-        let mut token = pool.token().expect("idle");
-        token.chunks(3, |i| cells.add(i, 1)).expect("no poll");
-        assert_eq!(cells.all(), [1, 1, 1]);
-    });
+    model(1, over_two_workers);
+}
+
+#[test]
+#[ignore = "minutes"]
+fn chunks_over_two_workers_in_depth() {
+    model(2, over_two_workers);
 }
 
 #[test]
 fn a_slot_is_one_thread_at_a_time() {
-    model(2, || {
+    model(4, || {
         let mut pool = pool(2);
         let cells = Cells::new(2);
         let mut token = pool.token().expect("idle");
@@ -100,7 +108,7 @@ fn a_slot_is_one_thread_at_a_time() {
 
 #[test]
 fn sections_of_both_kinds_follow_each_other() {
-    model(2, || {
+    model(3, || {
         let mut pool = pool(2);
         let cells = Cells::new(2);
         let mut token = pool.token().expect("idle");
@@ -113,7 +121,7 @@ fn sections_of_both_kinds_follow_each_other() {
 
 #[test]
 fn parts_are_joined_by_a_leader_that_sleeps() {
-    model(3, || {
+    model(6, || {
         let mut pool = pool(2);
         let cells = Cells::new(2);
         let mut token = pool.token().expect("idle");
@@ -126,7 +134,7 @@ fn parts_are_joined_by_a_leader_that_sleeps() {
 
 #[test]
 fn a_part_posts_to_its_own_worker() {
-    model(1, || {
+    model(0, || {
         let mut pool = pool(4);
         let cells = Cells::new(4);
         let mut token = pool.token().expect("idle");
@@ -141,7 +149,7 @@ fn a_part_posts_to_its_own_worker() {
 
 #[test]
 fn a_barrier_orders_what_its_members_wrote() {
-    model(2, || {
+    model(4, || {
         let mut pool = pool(2);
         let cells = Cells::new(2);
         let read = Cells::new(2);
@@ -159,7 +167,7 @@ fn a_barrier_orders_what_its_members_wrote() {
 
 #[test]
 fn a_barrier_of_three_members() {
-    model(1, || {
+    model(0, || {
         let mut pool = pool(3);
         let cells = Cells::new(3);
         pool.token().expect("idle").broadcast(|member| {
@@ -172,7 +180,7 @@ fn a_barrier_of_three_members() {
 
 #[test]
 fn a_panic_frees_the_barrier_and_is_joined() {
-    model(2, || {
+    model(3, || {
         let mut pool = pool(2);
         for culprit in 0..2 {
             let ran = AtomicUsize::new(0);

@@ -13,7 +13,7 @@ use treadle_team::{Pool, PoolStats, current_worker};
 use watchdog::within;
 
 fn code(outcome: treadle_core::Result<Pool>) -> ErrorCode {
-    outcome.err().expect("refused").code()
+    outcome.expect_err("refused").code()
 }
 
 #[test]
@@ -64,8 +64,7 @@ fn a_thread_that_cannot_start_is_an_error_that_counts() {
             .threads(4)
             .stack_size(1 << 47)
             .build()
-            .err()
-            .expect("refused");
+            .expect_err("refused");
         assert_eq!(error.code(), ErrorCode::Engine);
         assert_eq!(error.detail("started"), Some(&Detail::Int(0)));
         assert_eq!(error.detail("wanted"), Some(&Detail::Int(3)));
@@ -108,8 +107,7 @@ fn a_panic_in_on_start_is_an_error() {
             .threads(4)
             .on_start(|worker| assert!(worker == 0, "no place for {worker}"))
             .build()
-            .err()
-            .expect("refused");
+            .expect_err("refused");
         assert_eq!(error.code(), ErrorCode::Internal);
         assert_eq!(error.message(), "on_start panicked on worker 1: no place for 1");
     });
@@ -247,5 +245,33 @@ fn many_pools_come_and_go() {
                 assert_eq!(sum.into_inner(), 28);
             }
         }
+    });
+}
+
+#[test]
+fn pools_are_shared_and_tokens_move() {
+    fn send<T: Send>() {}
+    fn sync<T: Sync>() {}
+    send::<Pool>();
+    sync::<Pool>();
+    send::<treadle_team::Token<'static>>();
+    // And a moved token works where it arrives.
+    within(60, || {
+        let mut pool = Pool::builder().threads(3).build().expect("threads");
+        let mut token = pool.token().expect("idle");
+        let sum = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            let mut token = token.narrowed(2);
+            let sum = &sum;
+            scope.spawn(move || {
+                token
+                    .chunks(10, |i| {
+                        sum.fetch_add(i, Relaxed);
+                    })
+                    .expect("no poll");
+            });
+        });
+        assert_eq!(sum.into_inner(), 45);
+        assert_eq!(format!("{token:?}"), "Token { budget: 3, .. }");
     });
 }

@@ -171,6 +171,18 @@ impl PyCpuEngine {
 
         let cell = slf.get().cell();
         let mut engine = door::enter(py, cell, operation)?;
+        // A view needs no plan, and a plan of the same key with another alpha must not hide it.
+        if let ([array], None) = (arrays.as_slice(), &target)
+            && alpha.is_one()
+            && !flag(0)
+            && route == Route::Auto
+        {
+            let bound = source.subscripts().and_then(|subscripts| subscripts.bind(&[&array.sizes()])).map_err(fail)?;
+            if let Some((shape, strides)) = view::view_layout(&bound, array) {
+                // SAFETY: each stride is a sum of the operand's strides along axes of that one length.
+                return unsafe { view::new_view(&objects[0], array, &shape, &strides) };
+            }
+        }
         let isa = engine.options().isa;
         let mut key = CacheKey::new();
         key.push(TAG_GENERAL | (dtype as u64) << 8 | isa.map_or(0, |isa| isa as u64 + 1) << 16);
@@ -191,18 +203,6 @@ impl PyCpuEngine {
             Some(plan) => plan,
             None => {
                 let subscripts = source.subscripts().map_err(fail)?;
-                if let ([array], None) = (arrays.as_slice(), &target)
-                    && alpha.is_one()
-                    && !flag(0)
-                    && route == Route::Auto
-                {
-                    let shape = array.sizes();
-                    let bound = subscripts.bind(&[&shape]).map_err(fail)?;
-                    if let Some((shape, strides)) = view::view_layout(&bound, array) {
-                        // SAFETY: each stride is a sum of the operand's strides along axes of that one length.
-                        return unsafe { view::new_view(&objects[0], array, &shape, &strides) };
-                    }
-                }
                 let mut request = PlanRequest::new(
                     dtype,
                     subscripts,

@@ -1,6 +1,7 @@
 //! New arrays: small ones from numpy's allocator, large ones from the engine's buffers.
 
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 use numpy::PY_ARRAY_API;
@@ -35,6 +36,18 @@ unsafe extern "C" fn give_back(capsule: *mut PyObject) {
 
 const CAPSULE_NAME: &std::ffi::CStr = c"treadle.buffer";
 
+#[cold]
+fn too_large(py: Python<'_>, shape: &[usize], dtype: DType) -> PyErr {
+    let sizes = shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    raise(
+        py,
+        Error::new(
+            ErrorCode::SizeOverflow,
+            format!("a result of shape ({sizes}) and dtype {dtype} has more bytes than any array can have"),
+        ),
+    )
+}
+
 /// An uninitialised array of that shape; `strides` in elements, C order without. Returns the array and its first
 /// element.
 ///
@@ -60,31 +73,27 @@ pub(crate) fn new_array<'py>(
     let Some(number) = type_num(dtype) else {
         return Err(PyTypeError::new_err("bfloat16 results are made by the package, not by the core"));
     };
-    let mut dims = [0 as npy_intp; MAX_DIMS];
-    let mut steps = [0 as npy_intp; MAX_DIMS];
     let mut bytes = Some(dtype.size());
-    for (dim, &size) in dims.iter_mut().zip(shape) {
-        *dim = size as npy_intp;
-        bytes = bytes.and_then(|b| b.checked_mul(size));
+    let mut dense = 1;
+    let mut is_dense = true;
+    for axis in (0..ndim).rev() {
+        is_dense &= strides.is_none_or(|strides| strides[axis] == dense || shape[axis] == 1);
+        dense = dense.wrapping_mul(shape[axis] as isize);
+        bytes = bytes.and_then(|bytes| bytes.checked_mul(shape[axis]));
     }
-    let bytes = bytes.filter(|&bytes| bytes <= isize::MAX as usize).ok_or_else(|| {
-        let sizes = shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        raise(
-            py,
-            Error::new(
-                ErrorCode::SizeOverflow,
-                format!("a result of shape ({sizes}) and dtype {dtype} has more bytes than any array can have"),
-            ),
-        )
-    })?;
+    let Some(bytes) = bytes.filter(|&bytes| bytes <= isize::MAX as usize) else {
+        return Err(too_large(py, shape, dtype));
+    };
+    // numpy lays out C order by itself, for less than it takes to check what we would say.
+    let mut steps = [MaybeUninit::<npy_intp>::uninit(); MAX_DIMS];
     let steps = match strides {
-        Some(strides) => {
+        Some(strides) if !is_dense => {
             for (step, &stride) in steps.iter_mut().zip(strides) {
-                *step = stride * dtype.size() as npy_intp;
+                step.write(stride * dtype.size() as npy_intp);
             }
-            steps.as_mut_ptr()
+            steps.as_mut_ptr().cast::<npy_intp>()
         }
-        None => null_mut(),
+        _ => null_mut(),
     };
     let buffer = if bytes < POOLED_BYTES {
         None
@@ -92,7 +101,8 @@ pub(crate) fn new_array<'py>(
         Some(buffers.take(bytes).map_err(|error| raise(py, error))?)
     };
     let data = buffer.as_ref().map_or(null_mut(), Buffer::as_ptr);
-    // SAFETY: the interpreter is attached; `dims` and `steps` hold `ndim` values; numpy steals the descriptor;
+    // SAFETY: the interpreter is attached; `shape` and `steps` hold `ndim` values, which numpy copies
+    // (`npy_intp` is `isize`, and no size exceeds its maximum, for the bytes were counted); numpy steals the descriptor;
     // with `data` given, it is a block of at least `bytes` bytes, aligned for every dtype, and the strides are a
     // permutation of dense ones, so no element lies outside. The block is tied to the array right below.
     unsafe {
@@ -102,7 +112,7 @@ pub(crate) fn new_array<'py>(
             get_type_object(py, NpyTypes::PyArray_Type),
             descr,
             ndim as c_int,
-            dims.as_mut_ptr(),
+            shape.as_ptr().cast_mut().cast::<npy_intp>(),
             steps,
             data.cast::<c_void>(),
             if data.is_null() { 0 } else { CARRAY_FLAGS },

@@ -53,7 +53,11 @@ impl LaneControl {
     }
 
     fn __repr__(&self) -> String {
-        let state = if self.0.is_cancelled() { "cancelled" } else { "running" };
+        let state = if self.0.is_cancelled() {
+            "cancelled"
+        } else {
+            "running"
+        };
         format!("<LaneControl: {state}, {} lanes>", self.0.lanes_running())
     }
 }
@@ -61,7 +65,9 @@ impl LaneControl {
 /// A number of seconds that a clock can hold; negative is none, infinite is very long.
 pub(super) fn seconds_of(seconds: f64, what: &str) -> PyResult<Duration> {
     if seconds.is_nan() {
-        return Err(PyValueError::new_err(format!("{what} is nan; it is a number of seconds")));
+        return Err(PyValueError::new_err(format!(
+            "{what} is nan; it is a number of seconds"
+        )));
     }
     Ok(Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX))
 }

@@ -25,13 +25,19 @@ impl Failure {
     /// `LaneTaskError` with the user's own exception as its cause.
     #[cold]
     pub(super) fn raise(self, py: Python<'_>) -> PyErr {
-        let item = self.item.as_deref().map_or(String::new(), |item| format!(" ({item})"));
+        let item = self
+            .item
+            .as_deref()
+            .map_or(String::new(), |item| format!(" ({item})"));
         let lane = self.lane.map_or(String::new(), |lane| format!(" in lane {lane}"));
         let rank = self.rank.map_or(String::new(), |rank| format!(" of rank {rank}"));
         let what = describe(self.error.bind(py));
         let message = match self.lane {
             Some(_) => format!("item {}{item} failed{lane}{rank}: {what}", self.index),
-            None => format!("the items ended with an error where item {} was to come: {what}", self.index),
+            None => format!(
+                "the items ended with an error where item {} was to come: {what}",
+                self.index
+            ),
         };
         self.raise_with(py, message)
     }
@@ -39,7 +45,11 @@ impl Failure {
     /// As `raise`, for the body of a lane.
     #[cold]
     pub(super) fn raise_for_lane(self, py: Python<'_>) -> PyErr {
-        let message = format!("the body of lane {} failed: {}", self.index, describe(self.error.bind(py)));
+        let message = format!(
+            "the body of lane {} failed: {}",
+            self.index,
+            describe(self.error.bind(py))
+        );
         self.raise_with(py, message)
     }
 
@@ -65,10 +75,15 @@ pub(super) fn unfinished(
     rank: Option<usize>,
     late: Option<Py<PyBaseException>>,
 ) -> Py<PyBaseException> {
-    let made = make(py, "LaneCancelledError", format!("item {index} was not finished: {why}"), |fields| {
-        fields.set_item("index", index)?;
-        fields.set_item("rank", rank)
-    });
+    let made = make(
+        py,
+        "LaneCancelledError",
+        format!("item {index} was not finished: {why}"),
+        |fields| {
+            fields.set_item("index", index)?;
+            fields.set_item("rank", rank)
+        },
+    );
     if let Some(late) = late {
         made.set_cause(py, Some(PyErr::from_value(late.into_bound(py).into_any())));
     }
@@ -122,7 +137,10 @@ pub(super) fn says_cancelled(py: Python<'_>, error: &PyErr) -> bool {
 /// `InternalError` like every other.
 pub(super) fn without_panic(py: Python<'_>, error: PyErr) -> PyErr {
     if error.is_instance_of::<PanicException>(py) {
-        let text = error.value(py).str().map_or_else(|_| "a panic".to_owned(), |text| text.to_string());
+        let text = error
+            .value(py)
+            .str()
+            .map_or_else(|_| "a panic".to_owned(), |text| text.to_string());
         let internal = internal_text(py, "a callback", &text);
         internal.set_traceback(py, error.traceback(py));
         internal
@@ -133,7 +151,10 @@ pub(super) fn without_panic(py: Python<'_>, error: PyErr) -> PyErr {
 
 /// Type and text of an exception, whatever its `__str__` does.
 fn describe(error: &Bound<'_, PyBaseException>) -> String {
-    let name = error.get_type().qualname().map_or_else(|_| "an exception".to_owned(), |name| name.to_string());
+    let name = error
+        .get_type()
+        .qualname()
+        .map_or_else(|_| "an exception".to_owned(), |name| name.to_string());
     match error.str() {
         Ok(text) if text.is_empty().unwrap_or(true) => name,
         Ok(text) => format!("{name}: {text}"),
@@ -147,7 +168,10 @@ pub(super) fn item_text(item: &Bound<'_, PyAny>) -> String {
         Ok(text) => text,
         Err(_) => {
             let name = item.get_type().qualname();
-            format!("<{}, its repr cannot be read>", name.map_or_else(|_| "object".to_owned(), |name| name.to_string()))
+            format!(
+                "<{}, its repr cannot be read>",
+                name.map_or_else(|_| "object".to_owned(), |name| name.to_string())
+            )
         }
     }
 }

@@ -44,8 +44,21 @@ impl<'a, 'py> Caller<'a, 'py> {
         deadline: Option<Instant>,
     ) -> Self {
         let read = work.source.known_len().unwrap_or(0);
-        let end = CallerEnd { read, ..CallerEnd::default() };
-        Caller { py, work, iterator, progress, total, deadline, reported: 0, end }
+        let end = CallerEnd {
+            read,
+            exhausted: iterator.is_none(),
+            ..CallerEnd::default()
+        };
+        Caller {
+            py,
+            work,
+            iterator,
+            progress,
+            total,
+            deadline,
+            reported: 0,
+            end,
+        }
     }
 
     /// Until every lane has ended.
@@ -102,7 +115,9 @@ impl<'a, 'py> Caller<'a, 'py> {
 
     /// Reads one item if there is room for it; returns whether there may be another.
     fn feed(&mut self) -> bool {
-        let (Some(iterator), Source::Fed(feed)) = (&self.iterator, &self.work.source) else { return false };
+        let (Some(iterator), Source::Fed(feed)) = (&self.iterator, &self.work.source) else {
+            return false;
+        };
         if feed.is_stopped() {
             self.iterator = None;
             feed.close();
@@ -117,7 +132,7 @@ impl<'a, 'py> Caller<'a, 'py> {
                 self.end.read += 1;
                 return true;
             }
-            Ok(None) => {}
+            Ok(None) => self.end.exhausted = true,
             Err(error) => {
                 if !is_ordinary(self.py, &error) {
                     self.work.halt();

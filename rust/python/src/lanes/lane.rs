@@ -27,13 +27,32 @@ pub(super) struct Lane {
 impl Lane {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let rank = self.rank.map_or(String::new(), |rank| format!(" of rank {rank}"));
-        Ok(format!("<Lane {}{rank}: {}>", self.index, self.engine.bind(py).repr()?))
+        Ok(format!(
+            "<Lane {}{rank}: {}>",
+            self.index,
+            self.engine.bind(py).repr()?
+        ))
     }
 }
 
 impl Lane {
-    pub(super) fn new(index: usize, engine: Py<PyAny>, control: Py<LaneControl>, rank: Option<usize>) -> Self {
-        Lane { index, engine, control, rank }
+    pub(super) fn new(
+        index: usize,
+        engine: Py<PyAny>,
+        control: Py<LaneControl>,
+        rank: Option<usize>,
+    ) -> Self {
+        Lane {
+            index,
+            engine,
+            control,
+            rank,
+        }
+    }
+
+    /// Whether the lane belongs to the run of that control.
+    pub(super) fn is_of(&self, control: &treadle_lanes::LaneControl) -> bool {
+        self.control.get().0.is(control)
     }
 
     pub(super) fn engine(&self) -> &Py<PyAny> {

@@ -9,10 +9,13 @@ use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use treadle_lanes::{LaneControl, in_order, lowest};
 
-use super::failure::{Failure, internal_text, is_ordinary, item_text, says_cancelled, unfinished, without_panic};
+use super::failure::{
+    Failure, internal_text, is_ordinary, item_text, says_cancelled, unfinished, without_panic,
+};
 use super::lane::Lane;
-use super::pool::Tally;
 use super::source::Source;
+use super::stream::Outbox;
+use super::tally::Tally;
 use super::thread::LaneWork;
 use crate::door::panic_text;
 
@@ -27,6 +30,17 @@ pub(super) enum OnError {
     Return,
     /// What this callable makes of it is its result.
     Handle(Py<PyAny>),
+}
+
+impl OnError {
+    /// From an option that Python has checked.
+    pub(super) fn of(option: &Bound<'_, PyAny>) -> Self {
+        match option.extract::<&str>() {
+            Ok("raise") => OnError::Raise,
+            Ok(_) => OnError::Return,
+            Err(_) => OnError::Handle(option.clone().unbind()),
+        }
+    }
 }
 
 /// What all lanes of one map share.
@@ -47,6 +61,8 @@ pub(super) struct MapWork {
     /// Somebody called `control.cancel()`.
     pub(super) cancelled: AtomicBool,
     pub(super) generation: u64,
+    /// Where results go at once, if somebody takes them as they come.
+    pub(super) outbox: Option<Outbox>,
 }
 
 /// What one lane brings back.
@@ -55,11 +71,11 @@ pub(super) struct LaneMap {
     values: Vec<(usize, Py<PyAny>)>,
     late: Vec<(usize, Option<Py<PyBaseException>>)>,
     /// The lowest failure, under `OnError::Raise`.
-    failure: Option<Failure>,
+    pub(super) failure: Option<Failure>,
     /// The lowest item that only said that it was cancelled; counts when nothing else failed.
-    cancelled: Option<Failure>,
+    pub(super) cancelled: Option<Failure>,
     /// What ends the whole map: no `Exception`.
-    fatal: Option<(usize, PyErr)>,
+    pub(super) fatal: Option<(usize, PyErr)>,
 }
 
 impl MapWork {
@@ -74,6 +90,18 @@ impl MapWork {
     pub(super) fn expire(&self) {
         self.expired.store(true, Ordering::Release);
         self.halt();
+    }
+
+    /// Keeps a result, or hands it to whoever waits for it.
+    #[inline]
+    fn deliver(&self, out: &mut LaneMap, index: usize, value: Py<PyAny>) {
+        match &self.outbox {
+            None => out.values.push((index, value)),
+            Some(outbox) => {
+                outbox.put(index, value);
+                self.control.ring();
+            }
+        }
     }
 
     fn fail(&self, index: usize) {
@@ -107,7 +135,14 @@ impl MapWork {
 
     /// Books a failed item; false when the lane is over.
     #[cold]
-    fn failed(&self, item: &Bound<'_, PyAny>, index: usize, lane: usize, error: PyErr, out: &mut LaneMap) -> bool {
+    fn failed(
+        &self,
+        item: &Bound<'_, PyAny>,
+        index: usize,
+        lane: usize,
+        error: PyErr,
+        out: &mut LaneMap,
+    ) -> bool {
         let py = item.py();
         if !is_ordinary(py, &error) {
             self.halt();
@@ -121,14 +156,14 @@ impl MapWork {
         let error = match &self.on_error {
             OnError::Raise => error,
             OnError::Return => {
-                out.values.push((index, error.into_value(py).into_any()));
+                self.deliver(out, index, error.into_value(py).into_any());
                 return true;
             }
             OnError::Handle(handler) => {
                 let value = error.into_value(py);
                 match handler.call1(py, (index, item, &value)) {
                     Ok(value) => {
-                        out.values.push((index, value));
+                        self.deliver(out, index, value);
                         return true;
                     }
                     Err(own) => {
@@ -204,7 +239,7 @@ impl LaneWork for MapWork {
                     true
                 }
                 Ok(value) => {
-                    out.values.push((index, value.unbind()));
+                    self.deliver(&mut out, index, value.unbind());
                     true
                 }
                 Err(error) => self.failed(&item, index, lane, error, &mut out),
@@ -233,6 +268,8 @@ impl LaneWork for MapWork {
 pub(super) struct CallerEnd {
     /// Items that were read.
     pub(super) read: usize,
+    /// Nothing is left to read.
+    pub(super) exhausted: bool,
     /// A signal's handler raised.
     pub(super) interrupt: Option<PyErr>,
     /// The progress callback raised.
@@ -247,6 +284,7 @@ pub(super) fn conclude(
     work: &MapWork,
     lanes: Vec<LaneMap>,
     caller: CallerEnd,
+    total: Option<usize>,
 ) -> PyResult<Vec<Py<PyAny>>> {
     let (mut values, mut late) = (Vec::new(), Vec::new());
     let (mut failures, mut cancelled, mut fatal) = (Vec::new(), Vec::new(), Vec::new());
@@ -276,7 +314,16 @@ pub(super) fn conclude(
         (None, None, Some(error)) if !is_ordinary(py, &error) => Some(error),
         (None, None, Some(error)) => {
             let error = error.into_value(py);
-            Some(Failure { index: caller.read, lane: None, rank: work.rank, item: None, error }.raise(py))
+            Some(
+                Failure {
+                    index: caller.read,
+                    lane: None,
+                    rank: work.rank,
+                    item: None,
+                    error,
+                }
+                .raise(py),
+            )
         }
         (None, None, None) => None,
     };
@@ -287,14 +334,28 @@ pub(super) fn conclude(
     if !expired && let Some((_, failure)) = lowest(cancelled) {
         return Err(failure.raise(py));
     }
-    let why = if expired { "the deadline of the map is over" } else { "the map was cancelled" };
-    let mut ordered = Vec::with_capacity(caller.read);
-    for (index, value) in in_order(caller.read, values).into_iter().enumerate() {
+    let why = if expired {
+        "the deadline of the map is over"
+    } else {
+        "the map was cancelled"
+    };
+    // Cut short, items that were never read are unfinished as well, as far as their number is known.
+    let cut = !caller.exhausted && (expired || work.cancelled.load(Ordering::Acquire));
+    let mut count = caller.read;
+    if cut {
+        count += usize::from(matches!(work.on_error, OnError::Raise));
+        count = count.max(total.unwrap_or(0));
+    }
+    let mut ordered = Vec::with_capacity(count);
+    for (index, value) in in_order(count, values).into_iter().enumerate() {
         if let Some(value) = value {
             ordered.push(value);
             continue;
         }
-        let raised = late.iter_mut().find(|(late, _)| *late == index).and_then(|(_, error)| error.take());
+        let raised = late
+            .iter_mut()
+            .find(|(late, _)| *late == index)
+            .and_then(|(_, error)| error.take());
         let error = unfinished(py, index, why, work.rank, raised);
         ordered.push(match &work.on_error {
             OnError::Raise => return Err(PyErr::from_value(error.into_bound(py).into_any())),

@@ -3,6 +3,7 @@
 //! The scheduling is `treadle-lanes`; here stand the callbacks, the items, the exceptions and the caller's wait for
 //! signals. No lock of this module is ever held while a thread waits for the interpreter.
 
+mod body;
 mod caller;
 mod control;
 mod failure;
@@ -11,7 +12,9 @@ mod lane;
 mod map;
 mod pool;
 mod source;
+mod stream;
 
+mod tally;
 mod thread;
 
 use pyo3::prelude::*;
@@ -20,5 +23,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<control::LaneControl>()?;
     module.add_class::<lane::Lane>()?;
     module.add_class::<pool::Lanes>()?;
+    module.add_class::<stream::LaneStream>()?;
     module.add_function(wrap_pyfunction!(lane::current_lane, module)?)
 }

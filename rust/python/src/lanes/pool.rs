@@ -1,44 +1,30 @@
 //! `Lanes`: engines that are lent to lane threads, one run at a time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyList, PyTuple};
 use treadle_core::{Error, ErrorCode};
-use treadle_lanes::{End, LaneThreads, Report, STACK_BYTES};
+use treadle_lanes::{LaneThreads, STACK_BYTES};
 
+use super::body::{BodyWork, Ended, body_values, outcomes};
 use super::caller::wait_for_lanes;
 use super::control::{LaneControl, seconds_of};
-use super::failure::{Failure, internal, is_ordinary, lane_error, says_cancelled, without_panic};
+use super::failure::{is_ordinary, lane_error, without_panic};
 use super::feeder::Caller;
-use super::lane::{Lane, current_lane};
+use super::lane::current_lane;
 use super::map::{CallerEnd, MapWork, OnError, conclude};
 use super::source::Source;
+use super::stream::{LaneStream, Outbox, StreamOptions};
+use super::tally::{Tally, describe, width_of};
 use super::thread::{LaneWork, Ticket, run_lane};
 use crate::errors::raise;
 
 /// No lane: the place of the panic that a test asks for.
 const NOWHERE: usize = usize::MAX;
-
-/// What a lane has done since it was made.
-#[derive(Default)]
-#[repr(align(128))]
-pub(super) struct Tally {
-    items: AtomicU64,
-    busy_ns: AtomicU64,
-}
-
-impl Tally {
-    #[inline]
-    pub(super) fn add(&self, busy: Duration) {
-        self.items.fetch_add(1, Ordering::Relaxed);
-        let nanoseconds = u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX);
-        self.busy_ns.fetch_add(nanoseconds, Ordering::Relaxed);
-    }
-}
 
 /// Lane i always has engine i. Owns no thread: a run starts its own and joins them.
 #[pyclass(frozen, subclass, name = "Lanes", module = "treadle._native")]
@@ -54,15 +40,25 @@ pub(super) struct Lanes {
 }
 
 /// The lanes are this run's until it is dropped.
-struct Held<'a>(&'a Lanes);
+struct Held<'a> {
+    lanes: &'a Lanes,
+    kept: bool,
+}
 
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.0.busy.store(false, Ordering::Release);
+impl Held<'_> {
+    /// Leaves the lanes taken; `Lanes::release` gives them back.
+    fn keep(mut self) {
+        self.kept = true;
     }
 }
 
-type Ended<W, C> = Report<<W as LaneWork>::Outcome, PyErr, C, PyErr>;
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.lanes.release();
+        }
+    }
+}
 
 impl Lanes {
     /// Takes the lanes for one run.
@@ -78,7 +74,10 @@ impl Lanes {
             ));
         }
         if self.closed.load(Ordering::Acquire) {
-            return Err(lane_error(py, "the lanes were closed; make new Lanes over open engines"));
+            return Err(lane_error(
+                py,
+                "the lanes were closed; make new Lanes over open engines",
+            ));
         }
         if self.busy.swap(true, Ordering::AcqRel) {
             let inside = current_lane(py).is_some_and(|lane| {
@@ -95,7 +94,36 @@ impl Lanes {
                 },
             ));
         }
-        Ok(Held(self))
+        Ok(Held {
+            lanes: self,
+            kept: false,
+        })
+    }
+
+    /// One lane of a run. What fails in its surroundings halts the others.
+    fn run_one<W: LaneWork + 'static>(
+        &self,
+        index: usize,
+        ticket: &Ticket,
+        work: &Arc<W>,
+        halt: &(impl Fn() + ?Sized),
+    ) -> PyResult<W::Outcome> {
+        let mut guard = HaltOnFailure::armed(halt);
+        if self
+            .panic_in
+            .compare_exchange(index, NOWHERE, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
+            panic!("a panic that a test asked for in lane {index}");
+        }
+        let outcome = run_lane(ticket, work)?;
+        guard.armed = false;
+        Ok(outcome)
+    }
+
+    /// A run that outlived its call is over.
+    pub(super) fn release(&self) {
+        self.busy.store(false, Ordering::Release);
     }
 
     /// Runs `work` in every lane and `attend` on this thread; everything is joined when it returns.
@@ -114,16 +142,7 @@ impl Lanes {
             self.threads.report(
                 &control,
                 &mut tickets,
-                |mut lane| {
-                    let index = lane.index();
-                    let mut guard = HaltOnFailure::armed(&halt);
-                    if self.panic_in.compare_exchange(index, NOWHERE, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                        panic!("a panic that a test asked for in lane {index}");
-                    }
-                    let outcome = run_lane(lane.resource(), work)?;
-                    guard.armed = false;
-                    Ok(outcome)
-                },
+                |mut lane| self.run_one(lane.index(), lane.resource(), work, &halt),
                 |control| Ok(Python::attach(|py| attend(py, control))),
             )
         });
@@ -151,78 +170,6 @@ impl<F: Fn()> Drop for HaltOnFailure<F> {
     }
 }
 
-/// The outcomes, or the exception for the first lane that panicked or failed in its surroundings.
-fn outcomes<W: LaneWork, C>(py: Python<'_>, report: Ended<W, C>) -> (Vec<W::Outcome>, Option<C>, Option<PyErr>) {
-    let (mut values, mut fault) = (Vec::new(), None);
-    for (lane, end) in report.lanes.into_iter().enumerate() {
-        let error = match end {
-            End::Value(value) => {
-                values.push(value);
-                continue;
-            }
-            End::Error(error) => error,
-            End::Panic(panic) => internal(py, &format!("lane {lane}"), &panic),
-        };
-        fault.get_or_insert(error);
-    }
-    match report.coordinator {
-        End::Value(value) => (values, Some(value), fault),
-        End::Error(error) => (values, None, Some(fault.unwrap_or(error))),
-        End::Panic(panic) => {
-            let fault = fault.unwrap_or_else(|| internal(py, "the thread that waits for the lanes", &panic));
-            (values, None, Some(fault))
-        }
-    }
-}
-
-/// `lanes.run`: one call of the body in each lane.
-struct BodyWork {
-    body: Py<PyAny>,
-    control: treadle_lanes::LaneControl,
-    tallies: Arc<[Tally]>,
-    generation: u64,
-}
-
-impl LaneWork for BodyWork {
-    type Outcome = PyResult<Py<PyAny>>;
-
-    fn work(&self, py: Python<'_>, index: usize, _: &Bound<'_, PyAny>, lane: &Bound<'_, Lane>) -> Self::Outcome {
-        let begun = Instant::now();
-        let result = self.body.call1(py, (lane,)).map_err(|error| without_panic(py, error));
-        if treadle_team::fork::generation() != self.generation {
-            super::thread::end_forked_child(py, result.err());
-        }
-        if result.is_err() {
-            self.control.cancel();
-        }
-        self.tallies[index].add(begun.elapsed());
-        result
-    }
-}
-
-/// The values of the bodies, or the exception of the lowest lane: what is no `Exception` first, then the first that
-/// says more than that it was cancelled.
-fn body_values(py: Python<'_>, ends: Vec<PyResult<Py<PyAny>>>) -> PyResult<Vec<Py<PyAny>>> {
-    let (mut values, mut failed, mut cancelled) = (Vec::with_capacity(ends.len()), None, None);
-    for (lane, end) in ends.into_iter().enumerate() {
-        match end {
-            Ok(value) => values.push(value),
-            Err(error) if !is_ordinary(py, &error) => return Err(error),
-            Err(error) => {
-                let place = if says_cancelled(py, &error) { &mut cancelled } else { &mut failed };
-                place.get_or_insert((lane, error));
-            }
-        }
-    }
-    match failed.or(cancelled) {
-        None => Ok(values),
-        Some((lane, error)) => {
-            let error = error.into_value(py);
-            Err(Failure { index: lane, lane: Some(lane), rank: None, item: None, error }.raise_for_lane(py))
-        }
-    }
-}
-
 #[pymethods]
 impl Lanes {
     #[new]
@@ -242,7 +189,10 @@ impl Lanes {
                     "engines {first} and {index} are the same engine; each lane needs one of its own, for example \
                      engine.spec().build()"
                 );
-                return Err(raise(py, Error::new(ErrorCode::Argument, message).with("index", index)));
+                return Err(raise(
+                    py,
+                    Error::new(ErrorCode::Argument, message).with("index", index),
+                ));
             }
         }
         let tallies = given.iter().map(|_| Tally::default()).collect();
@@ -280,16 +230,7 @@ impl Lanes {
     }
 
     fn describe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let rows = PyList::empty(py);
-        for (index, (tally, width)) in self.tallies.iter().zip(&self.widths).enumerate() {
-            let row = PyDict::new(py);
-            row.set_item("index", index)?;
-            row.set_item("threads", width)?;
-            row.set_item("items", tally.items.load(Ordering::Relaxed))?;
-            row.set_item("busy_seconds", tally.busy_ns.load(Ordering::Relaxed) as f64 * 1e-9)?;
-            rows.append(row)?;
-        }
-        Ok(rows)
+        describe(py, &self.tallies, &self.widths)
     }
 
     /// Refuses further runs; returns whether this call closed the lanes.
@@ -338,13 +279,10 @@ impl Lanes {
         deadline: Option<f64>,
         rank: Option<usize>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let deadline = deadline.map(|seconds| seconds_of(seconds, "deadline")).transpose()?;
+        let deadline = deadline
+            .map(|seconds| seconds_of(seconds, "deadline"))
+            .transpose()?;
         let deadline = deadline.and_then(|seconds| Instant::now().checked_add(seconds));
-        let on_error = match on_error.extract::<&str>() {
-            Ok("raise") => OnError::Raise,
-            Ok(_) => OnError::Return,
-            Err(_) => OnError::Handle(on_error.clone().unbind()),
-        };
         let held = self.hold(py)?;
         // What runs and what waits together are twice the lanes, so as many wait as run.
         let (source, iterator) = Source::of(items, self.engines.len())?;
@@ -352,7 +290,7 @@ impl Lanes {
         let work = Arc::new(MapWork {
             function,
             source,
-            on_error,
+            on_error: OnError::of(on_error),
             retries,
             rank,
             control: control.clone(),
@@ -362,6 +300,7 @@ impl Lanes {
             expired: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             generation: self.generation,
+            outbox: None,
         });
         let control = Py::new(py, LaneControl(control))?;
         let iterator = iterator.map(Bound::unbind);
@@ -374,11 +313,83 @@ impl Lanes {
         drop(held);
         let (lanes, caller, fault) = outcomes::<MapWork, _>(py, report);
         match (caller, fault) {
-            (Some(CallerEnd { interrupt: Some(error), .. }), _) => Err(error),
+            (
+                Some(CallerEnd {
+                    interrupt: Some(error),
+                    ..
+                }),
+                _,
+            ) => Err(error),
             (_, Some(error)) => Err(error),
             (None, None) => Err(lane_error(py, "the map ended without its caller")),
-            (Some(caller), None) => PyList::new(py, conclude(py, &work, lanes, caller)?),
+            (Some(caller), None) => PyList::new(py, conclude(py, &work, lanes, caller, total)?),
         }
+    }
+
+    /// `imap_in_lanes` after its options were checked.
+    #[pyo3(signature = (function, items, *, ordered, window, on_error, progress, total, retries, deadline))]
+    fn _stream<'py>(
+        slf: &Bound<'py, Self>,
+        py: Python<'py>,
+        function: Py<PyAny>,
+        items: &Bound<'py, PyAny>,
+        ordered: bool,
+        window: usize,
+        on_error: &Bound<'py, PyAny>,
+        progress: Option<Py<PyAny>>,
+        total: Option<usize>,
+        retries: usize,
+        deadline: Option<f64>,
+    ) -> PyResult<LaneStream> {
+        let this = slf.get();
+        let deadline = deadline
+            .map(|seconds| seconds_of(seconds, "deadline"))
+            .transpose()?;
+        let deadline = deadline.and_then(|seconds| Instant::now().checked_add(seconds));
+        let iterator = items.try_iter()?.into_any().unbind();
+        let held = this.hold(py)?;
+        let control = treadle_lanes::LaneControl::new();
+        let work = Arc::new(MapWork {
+            function,
+            source: Source::Fed(treadle_lanes::Feed::new(window)),
+            on_error: OnError::of(on_error),
+            retries,
+            rank: None,
+            control: control.clone(),
+            tallies: Arc::clone(&this.tallies),
+            completed: AtomicUsize::new(0),
+            watched: progress.is_some(),
+            expired: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
+            generation: this.generation,
+            outbox: Some(Outbox::default()),
+        });
+        let shared = Py::new(py, LaneControl(control.clone()))?;
+        let tickets = Ticket::for_lanes(py, &this.engines, &this.threads, &shared, None)?;
+        let (worker, panics) = (Arc::clone(&work), slf.clone().unbind());
+        let body = move |mut lane: treadle_lanes::Lane<'_, Ticket>| {
+            let index = lane.index();
+            panics
+                .get()
+                .run_one(index, lane.resource(), &worker, &|| worker.halt())
+        };
+        let started = py.detach(|| this.threads.start(&control, tickets, Arc::new(body)));
+        let started = started.map_err(|error| raise(py, error))?;
+        held.keep();
+        let options = StreamOptions {
+            ordered,
+            window,
+            progress,
+            total,
+            deadline,
+        };
+        Ok(LaneStream::new(
+            work,
+            slf.clone().unbind(),
+            options,
+            started,
+            iterator,
+        ))
     }
 
     /// The next run panics in that lane, for the package's own tests.
@@ -400,7 +411,9 @@ impl Lanes {
                 && !callable.bind(py).is_callable()
             {
                 let given = callable.bind(py).get_type().qualname()?;
-                return Err(PyTypeError::new_err(format!("{what} must be callable, not {given}")));
+                return Err(PyTypeError::new_err(format!(
+                    "{what} must be callable, not {given}"
+                )));
             }
         }
         let held = self.hold(py)?;
@@ -419,7 +432,9 @@ impl Lanes {
                 Some(coordinator) => {
                     // The coordinator's exit of any kind ends the run; the lanes are waited for with signals on.
                     let _guard = HaltOnFailure::armed(|| control.cancel());
-                    coordinator.call1(py, (given,)).map_err(|error| without_panic(py, error))
+                    coordinator
+                        .call1(py, (given,))
+                        .map_err(|error| without_panic(py, error))
                 }
             };
             let interrupt = wait_for_lanes(py, control, || control.cancel());
@@ -453,20 +468,4 @@ impl Lanes {
             (Ok(_), None) => Err(lane_error(py, "the run ended without its coordinator")),
         }
     }
-}
-
-/// The width of an engine, whatever kind of engine it is.
-fn width_of(index: usize, engine: &Bound<'_, PyAny>) -> PyResult<usize> {
-    let read = || -> PyResult<(usize, String)> {
-        Ok((engine.getattr("threads")?.extract()?, engine.getattr("state")?.extract()?))
-    };
-    let (threads, state) = read().map_err(|_| {
-        let given = engine.get_type().qualname().map_or_else(|_| "an object".to_owned(), |name| name.to_string());
-        PyTypeError::new_err(format!("engines[{index}] is a {given}, not an engine (it has no .threads and .state)"))
-    })?;
-    if state == "closed" {
-        let message = format!("engines[{index}] was closed; give each lane an open engine");
-        return Err(raise(engine.py(), Error::new(ErrorCode::EngineClosed, message).with("index", index)));
-    }
-    Ok(threads)
 }

@@ -21,14 +21,20 @@ pub(super) enum Source {
 
 impl Source {
     /// The source for `items`, and the iterator that the caller feeds it from, if it needs one.
-    pub(super) fn of<'py>(items: &Bound<'py, PyAny>, window: usize) -> PyResult<(Self, Option<Bound<'py, PyAny>>)> {
+    pub(super) fn of<'py>(
+        items: &Bound<'py, PyAny>,
+        window: usize,
+    ) -> PyResult<(Self, Option<Bound<'py, PyAny>>)> {
         if let Ok(list) = items.cast_exact::<PyList>() {
             // A copy, so that a body that changes the list does not move the items under the lanes.
             let tuple = list.to_tuple();
             return Ok((Source::Tuple(IndexQueue::new(tuple.len()), tuple.unbind()), None));
         }
         if let Ok(tuple) = items.cast_exact::<PyTuple>() {
-            return Ok((Source::Tuple(IndexQueue::new(tuple.len()), tuple.clone().unbind()), None));
+            return Ok((
+                Source::Tuple(IndexQueue::new(tuple.len()), tuple.clone().unbind()),
+                None,
+            ));
         }
         if let Some((start, step, len)) = progression(items) {
             return Ok((Source::Range(IndexQueue::new(len), start, step), None));
@@ -55,11 +61,15 @@ impl Source {
     pub(super) fn next<'py>(&self, py: Python<'py>) -> PyResult<(Option<(usize, Bound<'py, PyAny>)>, bool)> {
         match self {
             Source::Tuple(queue, items) => {
-                let Some(index) = queue.claim() else { return Ok((None, false)) };
+                let Some(index) = queue.claim() else {
+                    return Ok((None, false));
+                };
                 Ok((Some((index, items.bind(py).get_item(index)?)), false))
             }
             Source::Range(queue, start, step) => {
-                let Some(index) = queue.claim() else { return Ok((None, false)) };
+                let Some(index) = queue.claim() else {
+                    return Ok((None, false));
+                };
                 let value = start + step * index as i64;
                 Ok((Some((index, value.into_pyobject(py)?.into_any())), false))
             }
@@ -97,7 +107,9 @@ impl Source {
     pub(super) fn item<'py>(&self, py: Python<'py>, index: usize) -> Option<Bound<'py, PyAny>> {
         match self {
             Source::Tuple(_, items) => items.bind(py).get_item(index).ok(),
-            Source::Range(_, start, step) => Some((start + step * index as i64).into_pyobject(py).ok()?.into_any()),
+            Source::Range(_, start, step) => {
+                Some((start + step * index as i64).into_pyobject(py).ok()?.into_any())
+            }
             Source::Fed(_) => None,
         }
     }
@@ -117,7 +129,10 @@ fn is_plain_container(items: &Bound<'_, PyAny>) -> bool {
         || items.is_exact_instance_of::<PyString>()
         || items.is_exact_instance_of::<PySet>()
         || items.is_exact_instance_of::<PyFrozenSet>()
-        || items.get_type().fully_qualified_name().is_ok_and(|name| name == "numpy.ndarray")
+        || items
+            .get_type()
+            .fully_qualified_name()
+            .is_ok_and(|name| name == "numpy.ndarray")
 }
 
 /// Start, step and length of a range whose every item is an i64.

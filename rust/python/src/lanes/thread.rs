@@ -17,7 +17,13 @@ pub(super) trait LaneWork: Send + Sync {
     type Outcome: Send + 'static;
 
     /// The lane's whole work, attached, in the caller's context.
-    fn work(&self, py: Python<'_>, index: usize, engine: &Bound<'_, PyAny>, lane: &Bound<'_, Lane>) -> Self::Outcome;
+    fn work(
+        &self,
+        py: Python<'_>,
+        index: usize,
+        engine: &Bound<'_, PyAny>,
+        lane: &Bound<'_, Lane>,
+    ) -> Self::Outcome;
 }
 
 /// Everything that a lane's thread needs, made by the calling thread.
@@ -60,8 +66,13 @@ impl Ticket {
 
 fn runner(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static RUN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    RUN.get_or_try_init(py, || Ok(py.import("treadle.lanes.thread")?.getattr("run_as_lane")?.unbind()))
-        .map(|run| run.bind(py))
+    RUN.get_or_try_init(py, || {
+        Ok(py
+            .import("treadle.lanes.thread")?
+            .getattr("run_as_lane")?
+            .unbind())
+    })
+    .map(|run| run.bind(py))
 }
 
 /// The function that Python calls inside the context; it calls back into the work.
@@ -80,7 +91,11 @@ pub(super) fn run_lane<W: LaneWork + 'static>(ticket: &Ticket, work: &Arc<W>) ->
     Python::attach(|py| {
         let outcome = Arc::new(Mutex::new(None));
         let (place, work) = (Arc::clone(&outcome), Arc::clone(work));
-        let (index, engine, lane) = (ticket.index, ticket.engine.clone_ref(py), ticket.lane.clone_ref(py));
+        let (index, engine, lane) = (
+            ticket.index,
+            ticket.engine.clone_ref(py),
+            ticket.lane.clone_ref(py),
+        );
         let entry = LaneEntry(Box::new(move |py| {
             let occupied = Occupied::by(lane.clone_ref(py));
             let value = work.work(py, index, engine.bind(py), lane.bind(py));

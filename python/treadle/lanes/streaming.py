@@ -1,0 +1,110 @@
+"""``imap_in_lanes``: the results of a map, one by one, while later items are still running."""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from .. import _native
+from .local import check_lanes
+from .options import (
+    Progress,
+    check_callable,
+    check_checkpoint,
+    check_deadline,
+    check_on_error,
+    check_retries,
+    check_window,
+    length_of,
+    progress_of,
+)
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: Streams whose lanes may still run; they are joined before the interpreter ends.
+_open: weakref.WeakSet[_native.LaneStream] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for stream in list(_open):
+        stream.close()
+
+
+def imap_in_lanes(
+    fn: Callable[[T, Any], R],
+    items: Iterable[T],
+    lanes: _native.Lanes,
+    *,
+    ordered: bool = True,
+    window: int | None = None,
+    on_error: str | Callable[[int, T, BaseException], R] = "raise",
+    progress: bool | Progress | Any = False,
+    retries: int = 0,
+    deadline: float | None = None,
+    checkpoint: Any = None,
+) -> Iterator[R]:
+    """Call ``fn(item, engine)`` for every item and give the results one by one.
+
+    The lanes start at once and work while the caller does other things. They are in use until the iterator has
+    ended, was closed (``close()``, or leaving a ``with`` block over it), or is dropped.
+
+    Parameters
+    ----------
+    fn, items, lanes, on_error, progress, retries, deadline, checkpoint
+        As in :func:`map_in_lanes`. The items are read by the thread that takes results, and progress is told there.
+    ordered : bool, optional
+        True gives results in the order of the items, False as they complete.
+    window : int, optional
+        How many items may be read and not yet given, running ones and waiting results together;
+        ``2 * len(lanes)`` by default.
+
+    Returns
+    -------
+    iterator
+        All results below a failing index come first, then the error is raised.
+
+    Raises
+    ------
+    LaneTaskError, LaneCancelledError, LaneError
+        As :func:`map_in_lanes`.
+
+    Examples
+    --------
+    >>> import itertools
+    >>> import treadle as td
+    >>> with td.Lanes([td.CpuEngine.serial()]) as lanes:
+    ...     with td.imap_in_lanes(lambda item, engine: item * item, itertools.count(), lanes) as squares:
+    ...         list(itertools.islice(squares, 4))
+    [0, 1, 4, 9]
+    """
+    check_callable(fn)
+    check_lanes(lanes)
+    check_on_error(on_error)
+    check_checkpoint(checkpoint)
+    total = length_of(items)
+    # The bar is made here, so that a wrong option is an error of this call and not of the first result.
+    bar = progress_of(progress, total)
+    report = bar.__enter__()
+    try:
+        stream = lanes._stream(
+            fn,
+            items,
+            ordered=bool(ordered),
+            window=check_window(window, len(lanes)),
+            on_error=on_error,
+            progress=report,
+            total=total,
+            retries=check_retries(retries),
+            deadline=check_deadline(deadline),
+        )
+    except BaseException:
+        bar.__exit__(None, None, None)
+        raise
+    _open.add(stream)
+    if progress is True:
+        weakref.finalize(stream, bar.__exit__, None, None, None)
+    return stream

@@ -1,0 +1,103 @@
+//! numpy's named tuples, and the closed sets of options.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyString, PyTuple, PyType};
+use treadle_core::{Error, ErrorCode};
+
+use crate::errors::raise;
+
+/// The classes of the results of `numpy.linalg`.
+struct Classes {
+    svd: Py<PyType>,
+    qr: Py<PyType>,
+    eigh: Py<PyType>,
+}
+
+/// Which of them.
+#[derive(Clone, Copy)]
+pub(super) enum Named {
+    Svd,
+    Qr,
+    Eigh,
+}
+
+/// The named tuple of numpy's function of that name.
+pub(super) fn named<'py>(
+    py: Python<'py>,
+    which: Named,
+    fields: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
+) -> PyResult<Bound<'py, PyAny>> {
+    static CLASSES: PyOnceLock<Classes> = PyOnceLock::new();
+    let classes = CLASSES.get_or_try_init(py, || {
+        // numpy gives the classes no public name; its functions return them.
+        let numpy = PyModule::import(py, "numpy")?;
+        let one = numpy.call_method1("ones", ((1, 1),))?;
+        let linalg = numpy.getattr("linalg")?;
+        let class = |function: &str| PyResult::Ok(linalg.call_method1(function, (&one,))?.get_type().unbind());
+        PyResult::Ok(Classes { svd: class("svd")?, qr: class("qr")?, eigh: class("eigh")? })
+    })?;
+    let class = match which {
+        Named::Svd => &classes.svd,
+        Named::Qr => &classes.qr,
+        Named::Eigh => &classes.eigh,
+    };
+    class.bind(py).call1(fields.into_pyobject(py)?)
+}
+
+/// The text of an option, for `from_name`; anything else lists what is valid.
+pub(super) fn option_text<'a>(
+    object: &'a Bound<'_, PyAny>,
+    operation: &'static str,
+    name: &'static str,
+    valid: &str,
+) -> PyResult<&'a str> {
+    if let Ok(text) = object.cast::<PyString>()
+        && let Ok(text) = text.to_str()
+    {
+        return Ok(text);
+    }
+    let error = Error::new(ErrorCode::Argument, format!("{name} is {}; valid are {valid}", object.repr()?));
+    Err(raise(object.py(), error.with("argument", name).in_operation(operation)))
+}
+
+/// `gauge=`.
+pub(super) fn gauge_of(
+    object: Option<&Bound<'_, PyAny>>,
+    operation: &'static str,
+) -> PyResult<treadle_linalg::Gauge> {
+    let Some(object) = object else { return Ok(treadle_linalg::Gauge::Raw) };
+    let text = option_text(object, operation, "gauge", "'raw' and 'canonical'")?;
+    treadle_linalg::Gauge::from_name(text).map_err(|error| raise(object.py(), error.in_operation(operation)))
+}
+
+/// Checks an `out` against the array that the result is going to be.
+pub(super) fn check_out<'py>(
+    out: &Bound<'py, PyAny>,
+    result: &Bound<'py, PyAny>,
+    operands: &[&Bound<'py, PyAny>],
+    operation: &'static str,
+) -> PyResult<()> {
+    let py = out.py();
+    let arrays = PyModule::import(py, "treadle._arrays")?;
+    arrays.call_method1("check_out", (out, result.getattr("shape")?, operands.to_vec(), operation))?;
+    let (given, wanted) = (out.getattr("dtype")?, result.getattr("dtype")?);
+    if given.eq(&wanted)? {
+        return Ok(());
+    }
+    let error = Error::new(
+        ErrorCode::DType,
+        format!("out has dtype {given} and the result {wanted}; give an array of the result's dtype"),
+    )
+    .with("expected", wanted.to_string())
+    .with("actual", given.to_string());
+    Err(raise(py, error.in_operation(operation)))
+}
+
+/// Copies a result to its `out`.
+pub(super) fn copy_out<'py>(out: &Bound<'py, PyAny>, result: &Bound<'py, PyAny>) -> PyResult<()> {
+    let py = out.py();
+    PyModule::import(py, "numpy")?.call_method1(intern!(py, "copyto"), (out, result))?;
+    Ok(())
+}
