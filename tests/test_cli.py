@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import sys
 
 import pytest
 
@@ -40,34 +42,45 @@ def test_info_as_json(run_python) -> None:
     assert found["pools"]["found"] is not None or found["pools"]["why"]
 
 
-def test_info_leaves_mpi_uninitialised(run_python) -> None:
+def test_info_does_not_touch_mpi_in_its_process(run_python) -> None:
     pytest.importorskip("mpi4py")
     code = (
+        "import sys\n"
         "from treadle.info import collect\n"
-        "vendor = collect()['mpi']['vendor']\n"
+        "found = collect()['mpi']\n"
+        "assert found['vendor'] or found['why'], found\n"
+        "print('mpi4py' in sys.modules)\n"
         "from mpi4py import MPI\n"
-        "print(vendor, MPI.Is_initialized())\n"
+        "print(MPI.Is_initialized(), collect()['mpi'] == found)\n"
     )
     result = run_python("-c", code)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.split()[-1] == "False"
+    assert result.stdout.split() == ["False", "True", "True"]
 
 
 def test_info_says_why_a_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = info.importlib.import_module
-
     def missing(name: str):
-        if name in ("threadpoolctl", "mpi4py"):
-            raise ImportError(f"no {name} here")
-        return real(name)
+        raise ImportError(f"no {name} here")
+
+    def absent(name: str):
+        raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(info.importlib, "import_module", missing)
+    monkeypatch.setattr(info.importlib.metadata, "version", absent)
     found = info.collect()
     assert found["pools"] == {"found": None, "why": "no threadpoolctl here"}
-    assert found["mpi"]["why"] == "no mpi4py here"
+    assert found["mpi"]["why"] == "mpi4py is not installed"
+    assert found["packages"]["scipy"] is None
     text = info.render(found)
     assert "unknown: no threadpoolctl here" in text
-    assert "absent: no mpi4py here" in text
+    assert "absent: mpi4py is not installed" in text
+
+
+def test_info_gives_the_error_of_a_broken_mpi(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mpi4py")
+    monkeypatch.setattr(info, "_MPI_PROBE", "raise RuntimeError('cannot load the MPI library')")
+    monkeypatch.delitem(sys.modules, "mpi4py.MPI", raising=False)
+    assert info.collect()["mpi"]["why"] == "RuntimeError: cannot load the MPI library"
 
 
 def test_show_versions_is_info(capsys: pytest.CaptureFixture[str]) -> None:

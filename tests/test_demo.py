@@ -90,9 +90,10 @@ class TestRenormalisation:
     def test_a_larger_bond_dimension_is_closer(self, treadle_engine: td.CpuEngine) -> None:
         errors = [
             abs(observables(2.5, treadle_engine, bond_dimension=n, steps=20).free_energy - exact(2.5).free_energy)
-            for n in (4, 8, 12)
+            for n in (8, 12, 16)
         ]
-        assert errors[0] > 5 * errors[1] > 5 * errors[2]
+        assert errors[0] > 5 * errors[1]
+        assert errors[1] > 1.5 * errors[2]
 
     def test_a_tiny_torus_is_exact(self, treadle_engine: td.CpuEngine) -> None:
         # Two steps, nothing cut: the sum over the 16 states of four spins on the 2 x 2 torus, where each of the four

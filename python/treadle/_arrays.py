@@ -72,10 +72,15 @@ def _no_array(value: object, operation: str, operand: int, why: str) -> DTypeErr
 def _from_dlpack(value: Any, operation: str, operand: int) -> npt.NDArray[Any]:
     device = getattr(value, "__dlpack_device__", None)
     if device is not None:
-        kind, number = device()
-        if int(kind) not in _DLPACK_HOST:
-            name = _DLPACK_NAMES.get(int(kind), f"DLPack device type {int(kind)}")
-            raise _no_array(value, operation, operand, f"on device {name}:{number}, and nothing is transferred silently")
+        try:
+            kind, number = (int(part) for part in device())
+        except (TypeError, ValueError) as error:
+            raise _no_array(value, operation, operand, f"whose __dlpack_device__ names no device ({error})") from error
+        if kind not in _DLPACK_HOST:
+            name = _DLPACK_NAMES.get(kind, f"DLPack device type {kind}")
+            raise _no_array(
+                value, operation, operand, f"on device {name}:{number}, and nothing is transferred silently"
+            )
     try:
         array: npt.NDArray[Any] = np.from_dlpack(value)
     except (RuntimeError, TypeError, ValueError, BufferError) as error:
@@ -168,9 +173,7 @@ def as_readable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return array
     if array.nbytes >= 1 << 20:
         reason = "its byte order is foreign" if not native else "its elements are not aligned"
-        warnings.warn(
-            f"an operand of shape {array.shape} is copied because {reason}", PerformanceWarning, stacklevel=4
-        )
+        warnings.warn(f"an operand of shape {array.shape} is copied because {reason}", PerformanceWarning, stacklevel=4)
     return array.astype(dtype.newbyteorder("="), order="K", copy=True)
 
 
@@ -272,6 +275,6 @@ def shares_element(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
     if not np.may_share_memory(one, other):
         return False
     try:
-        return bool(np.shares_memory(one, other, max_work=100_000))
+        return bool(np.shares_memory(one, other, max_work=100_000))  # type: ignore[arg-type]
     except (np.exceptions.TooHardError, OverflowError):
         return True

@@ -120,7 +120,8 @@ def promote(arrays: list[npt.NDArray[Any]], operation: str) -> np.dtype[Any]:
     if all(array.dtype == first for array in arrays[1:]):
         return first.newbyteorder("=")
     try:
-        return np.result_type(*(array.dtype for array in arrays)).newbyteorder("=")
+        common: np.dtype[Any] = np.result_type(*(array.dtype for array in arrays))
+        return common.newbyteorder("=")
     except TypeError as error:
         names = ", ".join(str(array.dtype) for array in arrays)
         raise DTypeError(
@@ -287,7 +288,9 @@ def _half_view(
 
 def _flags(conj: Any, count: int) -> list[bool]:
     if isinstance(conj, (bool, np.bool_)):
-        raise ArgumentError(f"einsum: conj is {conj}; give one flag for each of the {count} operands", operation="einsum")
+        raise ArgumentError(
+            f"einsum: conj is {conj}; give one flag for each of the {count} operands", operation="einsum"
+        )
     try:
         flags = [bool(flag) for flag in conj]
     except (TypeError, ValueError):
@@ -373,9 +376,9 @@ def _checked_path(steps: list[Any], operation: str) -> list[list[int]]:
                 operation=operation,
                 step=number,
             ) from None
-        if any(position < 0 for position in positions):
+        if any(not 0 <= position < 1 << 32 for position in positions):
             raise PathError(
-                f"{operation}: step {number} of the path, {tuple(positions)}, has a negative position; positions count from 0",
+                f"{operation}: step {number} of the path, {tuple(positions)}, has a position out of range; they count from 0",
                 operation=operation,
                 step=number,
             )
@@ -518,7 +521,9 @@ def _product(
     sizes = dict(zip(a_core, left.shape[left.ndim - len(a_core) :], strict=True))
     for label, size in zip(b_core, right.shape[right.ndim - len(b_core) :], strict=True):
         if sizes.setdefault(label, size) != size:
-            raise _mismatch(operation, f"the contracted axis {_NAMES[label]}", sizes[label], size, (left.shape, right.shape))
+            raise _mismatch(
+                operation, f"the contracted axis {_NAMES[label]}", sizes[label], size, (left.shape, right.shape)
+            )
     source = _batched(operation, left, right, a_core, b_core, out_core, _NAMES)
     return contract(engine, operation, source, [left, right], out=out, conj=conj, **options)
 
@@ -630,7 +635,9 @@ def _normalised_axes(axes: list[int], array: npt.NDArray[Any], operand: int, ope
     return normal
 
 
-def tensordot(engine: CpuEngine, a: Any, b: Any, axes: Any = 2, *, operation: str = "tensordot", out: Any = None) -> Any:
+def tensordot(
+    engine: CpuEngine, a: Any, b: Any, axes: Any = 2, *, operation: str = "tensordot", out: Any = None
+) -> Any:
     """``engine.tensordot``."""
     left, right = _arrays.as_operand(a, operation, 0), _arrays.as_operand(b, operation, 1)
     try:
@@ -705,18 +712,14 @@ def gemm(engine: CpuEngine, a: Any, b: Any, alpha: Any, beta: Any, out: Any, tra
     trans_a = _option("trans_a", trans_a, "N", valid, "gemm")
     trans_b = _option("trans_b", trans_b, "N", valid, "gemm")
     cores = ([_M, _K] if trans_a == "N" else [_K, _M], [_K, _N] if trans_b == "N" else [_N, _K], [_M, _N])
-    return _product(
-        engine, "gemm", a, b, cores, out=out, alpha=alpha, beta=beta, conj=[trans_a == "C", trans_b == "C"]
-    )
+    return _product(engine, "gemm", a, b, cores, out=out, alpha=alpha, beta=beta, conj=[trans_a == "C", trans_b == "C"])
 
 
 def multi_dot(engine: CpuEngine, arrays: Any, out: Any) -> Any:
     """``engine.multi_dot``: the cheapest order of a chain, found exactly."""
     values = [_arrays.as_operand(value, "multi_dot", position) for position, value in enumerate(arrays)]
     if len(values) < 2:
-        raise ShapeError(
-            f"multi_dot: {len(values)} arrays were given; at least two are needed", operation="multi_dot"
-        )
+        raise ShapeError(f"multi_dot: {len(values)} arrays were given; at least two are needed", operation="multi_dot")
     last = len(values) - 1
     inputs = []
     for position, array in enumerate(values):
@@ -736,8 +739,13 @@ def multi_dot(engine: CpuEngine, arrays: Any, out: Any) -> Any:
     for position, (labels, array) in enumerate(zip(inputs, values, strict=True)):
         for label, size in zip(labels, array.shape, strict=True):
             if sizes.setdefault(label, size) != size:
-                raise _mismatch("multi_dot", f"the axis between operands {position - 1} and {position}", sizes[label], size,
-                                (values[position - 1].shape, array.shape))
+                raise _mismatch(
+                    "multi_dot",
+                    f"the axis between operands {position - 1} and {position}",
+                    sizes[label],
+                    size,
+                    (values[position - 1].shape, array.shape),
+                )
     output = [label for label in (0, last + 1) if label in sizes and (label != 0 or values[0].ndim == 2)]
     if values[last].ndim == 1:
         output = [label for label in output if label != last + 1]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import json
 import os
 import platform
+import subprocess
 import sys
 from typing import Any
 
@@ -68,22 +70,43 @@ def _pools() -> dict[str, Any]:
     }
 
 
+_MPI_PROBE = """
+import json
+import mpi4py
+mpi4py.rc.initialize = False
+from mpi4py import MPI
+print(json.dumps(MPI.get_vendor()))
+"""
+
+
 def _mpi() -> dict[str, Any]:
-    """Vendor and version of the MPI library behind mpi4py, without initialising it."""
-    try:
-        package = importlib.import_module("mpi4py")
-        if "mpi4py.MPI" not in sys.modules:
-            package.rc.initialize = False
-        mpi = importlib.import_module("mpi4py.MPI")
-    except (ImportError, RuntimeError, OSError) as error:
-        return {"vendor": None, "version": None, "mpi4py": _version("mpi4py"), "why": str(error)}
-    vendor, version = mpi.get_vendor()
-    return {
-        "vendor": vendor,
-        "version": ".".join(str(part) for part in version),
-        "mpi4py": package.__version__,
-        "why": None,
-    }
+    """Vendor and version of the MPI library behind mpi4py.
+
+    Where this process has not loaded it already, another one is asked: loading it here would either initialise MPI or
+    leave it uninitialised for whoever uses it next.
+    """
+    found: dict[str, Any] = {"vendor": None, "version": None, "mpi4py": _version("mpi4py"), "why": None}
+    if found["mpi4py"] is None:
+        return {**found, "why": "mpi4py is not installed"}
+    if "mpi4py.MPI" in sys.modules:
+        vendor, version = sys.modules["mpi4py.MPI"].get_vendor()
+    else:
+        try:
+            result = subprocess.run(
+                [sys.executable, "-c", _MPI_PROBE],
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=60,
+                stdin=subprocess.DEVNULL,
+            )
+            vendor, version = json.loads(result.stdout)
+        except subprocess.CalledProcessError as error:
+            lines = error.stderr.strip().splitlines() or [f"exit status {error.returncode}"]
+            return {**found, "why": lines[-1]}
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            return {**found, "why": str(error)}
+    return {**found, "vendor": vendor, "version": ".".join(str(part) for part in version)}
 
 
 def _engines() -> dict[str, Any]:

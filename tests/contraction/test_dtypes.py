@@ -14,7 +14,13 @@ import pytest
 
 import treadle as td
 
-NUMPY = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)), "float16", "float32", "float64")
+NUMPY = (
+    "bool",
+    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
+    "float16",
+    "float32",
+    "float64",
+)
 DTYPES = (*NUMPY, "complex64", "complex128")
 INTEGERS = NUMPY[1:9]
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -124,7 +130,11 @@ def test_out_08_bool_is_or_and(engines: dict[int, td.CpuEngine], small: Make, sh
     a, b = small((m, k), bool, 1) & small((m, k), bool, 5), small((k, n), bool, 2) & small((k, n), bool, 6)
     expected = (a.astype(int) @ b) > 0
     for engine in engines.values():
-        for value in (engine.matmul(a, b), engine.einsum("ij,jk->ik", a, b), engine.einsum("ij,jk", a, b, route="reference")):
+        for value in (
+            engine.matmul(a, b),
+            engine.einsum("ij,jk->ik", a, b),
+            engine.einsum("ij,jk", a, b, route="reference"),
+        ):
             assert value.dtype == bool
             assert (value == expected).all()
             assert set(np.unique(value.view("uint8"))) <= {0, 1}
@@ -137,7 +147,9 @@ def test_out_08_bool_is_or_and(engines: dict[int, td.CpuEngine], small: Make, sh
     assert engine.einsum("i->i", numbers, dtype=bool, casting="unsafe").tolist() == [False, True, True, True]
 
 
-@pytest.mark.xfail(reason="Bool of the core multiplies bytes bit by bit: 2 and 4 are both true, and 2 & 4 is not", strict=True)
+@pytest.mark.xfail(
+    reason="Bool of the core multiplies bytes bit by bit: 2 and 4 are both true, and 2 & 4 is not", strict=True
+)
 def test_out_08_any_byte_but_zero_is_true(engine: td.CpuEngine) -> None:
     """Arrays of bool may hold other bytes (views of uint8); 0 or 1 comes out, as from numpy."""
     two, four = np.full((3, 3), 2, "uint8").view(bool), np.full((3, 3), 4, "uint8").view(bool)
@@ -168,7 +180,11 @@ def test_out_06_half_precisions_accumulate_in_float32(engine: td.CpuEngine, smal
         assert value.dtype == dtype
     a, b = small((17, 200), "float32", 1).astype(dtype), small((200, 9), "float32", 2).astype(dtype)
     exact = a.astype("float64") @ b.astype("float64")
-    for value in (engine.matmul(a, b), engine.einsum("ij,jk->ik", a, b), engine.einsum("ij,jk", a, b, route="reference")):
+    for value in (
+        engine.matmul(a, b),
+        engine.einsum("ij,jk->ik", a, b),
+        engine.einsum("ij,jk", a, b, route="reference"),
+    ):
         assert value.dtype == dtype
         assert type(value) is np.ndarray
         assert (value == exact.astype(dtype)).all()
@@ -334,7 +350,9 @@ def test_dty_02_one_two_and_three_operands(engine: td.CpuEngine, kind: str) -> N
 
 
 @pytest.mark.parametrize("dtype", ["bool", *INTEGERS])
-def test_dty_02_integers_and_bool_with_one_two_and_three_operands(engine: td.CpuEngine, small: Make, dtype: str) -> None:
+def test_dty_02_integers_and_bool_with_one_two_and_three_operands(
+    engine: td.CpuEngine, small: Make, dtype: str
+) -> None:
     arrays = [small(shape, dtype, seed) for seed, shape in enumerate([(3, 3), (3, 4), (4, 2)])]
     for subscripts in ("ij->i", "ii->", "ij->ji", "ij,jk->ik", "ij,jk->", "ij,jk,kl->il", "ij,jk,kl->lj"):
         count = subscripts.count(",") + 1

@@ -132,9 +132,7 @@ def test_ein_03_four_operands_under_every_order(engine: td.CpuEngine, dtype: str
     right = np.zeros((3, 3))
     right[0, 0] = -1
     orders = [
-        [one, two, (0, 1)]
-        for one in itertools.combinations(range(4), 2)
-        for two in itertools.combinations(range(3), 2)
+        [one, two, (0, 1)] for one in itertools.combinations(range(4), 2) for two in itertools.combinations(range(3), 2)
     ]
     assert len(orders) == 18
     for order in [*orders, [(0, 1, 2), (0, 1)], [(0, 1, 2, 3)], [(0, 1), (0, 1, 2)], *OPTIMIZES]:
@@ -352,7 +350,10 @@ def test_ein_09_one_equation_over_sizes_strides_dtypes_and_flags(
     with td.CpuEngine(1, plan_cache=cache) as one, td.CpuEngine(2, plan_cache=cache) as two:
         for turn in range(2):
             for bond, dtype, layout, conj in itertools.product(
-                (2, 3, 2, 4), ("float32", "float64", "complex128"), ("C", "F", "reversed", "moved"), (None, [True, False])
+                (2, 3, 2, 4),
+                ("float32", "float64", "complex128"),
+                ("C", "F", "reversed", "moved"),
+                (None, [True, False]),
             ):
                 a = lay_out(small((bond, 3, bond), dtype, turn), layout)
                 b = lay_out(small((bond, bond), dtype, turn + 5), "C" if layout == "F" else layout)

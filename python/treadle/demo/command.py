@@ -74,12 +74,12 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
 
 
 def _communicator() -> Any:
-    """Return the world of ``python -m mpi4py``, or None: nothing here imports mpi4py of its own accord."""
+    """Return the world of ``mpiexec ... python -m mpi4py``, or None: nothing here imports mpi4py of its own accord."""
     if "mpi4py" not in sys.modules:
         return None
     from mpi4py import MPI
 
-    return MPI.COMM_WORLD
+    return MPI.COMM_WORLD if MPI.Is_initialized() and MPI.COMM_WORLD.Get_size() > 1 else None
 
 
 def _lanes_by_default(threads: int, comm: Any) -> int:

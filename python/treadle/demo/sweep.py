@@ -31,7 +31,27 @@ class Sweep(NamedTuple):
     seconds: float
 
     def largest_deviation(self, quantity: str) -> tuple[float, float]:
-        """Largest absolute deviation of a quantity from the exact solution, and its temperature."""
+        """Largest absolute deviation of a quantity from the exact solution, and its temperature.
+
+        Parameters
+        ----------
+        quantity : str
+            ``"free_energy"``, ``"energy"`` or ``"specific_heat"``.
+
+        Returns
+        -------
+        deviation, temperature : float
+            The temperature is in units of J / k_B.
+
+        Examples
+        --------
+        >>> import treadle as td
+        >>> from treadle.demo import run_sweep
+        >>> with td.Lanes([td.CpuEngine.serial()]) as lanes:
+        ...     sweep = run_sweep([0.5, 5.0], lanes, bond_dimension=4, steps=16)
+        >>> sweep.largest_deviation("energy")[0] < 1e-2
+        True
+        """
         return max(
             (abs(getattr(ours, quantity) - getattr(theirs, quantity)), temperature)
             for temperature, ours, theirs in zip(self.temperatures, self.computed, self.exact, strict=True)

@@ -53,7 +53,7 @@ def _site_tensor(beta: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _kept(s: npt.NDArray[np.float64], bond_dimension: int) -> int:
-    """Singular values to keep: at most the bond dimension, cut at the widest gap above its lower half.
+    """Singular values to keep: at most the bond dimension, cut at the widest gap in its last quarter.
 
     Equal singular values belong to one symmetry and are kept or dropped together, at all five inverse
     temperatures alike. A cut between them would make the result jump from one to the next, and its second
@@ -61,7 +61,7 @@ def _kept(s: npt.NDArray[np.float64], bond_dimension: int) -> int:
     """
     if s.shape[-1] <= bond_dimension:
         return int(s.shape[-1])
-    least = bond_dimension // 2 + 1
+    least = bond_dimension - bond_dimension // 4
     size = np.maximum(s, 1e-15 * s[:, :1])
     gaps = size[:, least - 1 : bond_dimension] / size[:, least : bond_dimension + 1]
     return least + int(np.argmax(gaps.min(axis=0)))

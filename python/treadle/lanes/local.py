@@ -91,7 +91,7 @@ def map_in_lanes(
     >>> import treadle as td
     >>> engines = [td.CpuEngine.serial(), td.CpuEngine.serial()]
     >>> with td.Lanes(engines) as lanes:
-    ...     td.map_in_lanes(lambda n, engine: engine.einsum("i->", [1.0] * n), [1, 2, 3], lanes)
+    ...     td.map_in_lanes(lambda n, engine: float(engine.einsum("i->", [1.0] * n)), [1, 2, 3], lanes)
     [1.0, 2.0, 3.0]
     """
     check_callable(fn)

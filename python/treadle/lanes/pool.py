@@ -136,7 +136,17 @@ class Lanes(_native.Lanes):
         return made
 
     def close(self) -> None:
-        """Refuse further runs, and close the engines if they belong to the lanes. Closing twice is nothing."""
+        """Refuse further runs, and close the engines if they belong to the lanes. Closing twice is nothing.
+
+        Examples
+        --------
+        >>> import treadle as td
+        >>> engine = td.CpuEngine.serial()
+        >>> lanes = td.Lanes([engine])
+        >>> lanes.close()
+        >>> lanes.closed, engine.state
+        (True, 'open')
+        """
         if self._close() and self._owned:
             for engine in self.engines:
                 engine.close()
@@ -162,6 +172,14 @@ class Lanes(_native.Lanes):
         list of dict
             For each lane ``index``, ``threads``, ``items`` (items or bodies that were run, over all runs) and
             ``busy_seconds`` (time in them).
+
+        Examples
+        --------
+        >>> import treadle as td
+        >>> with td.Lanes([td.CpuEngine.serial()]) as lanes:
+        ...     squares = td.map_in_lanes(lambda item, engine: item * item, range(5), lanes)
+        ...     [(row["index"], row["threads"], row["items"]) for row in lanes.describe()]
+        [(0, 1, 5)]
         """
         return super().describe()
 

@@ -269,7 +269,7 @@ def _alone(call: _Call) -> list[Any]:
                 raise
 
         try:
-            return call.lanes._map(
+            results: list[Any] = call.lanes._map(
                 call.fn,
                 call.items if isinstance(call.items, (list, tuple, range)) else call.iterator,
                 on_error=call.on_error,
@@ -279,6 +279,7 @@ def _alone(call: _Call) -> list[Any]:
                 deadline=call.deadline,
                 rank=0,
             )
+            return results
         except Exception as error:
             if broke and error is broke[0]:
                 message = f"the progress callback failed: {type(error).__qualname__}: {error}"

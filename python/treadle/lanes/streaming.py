@@ -25,7 +25,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 #: Streams whose lanes may still run; they are joined before the interpreter ends.
-_open: weakref.WeakSet[_native.LaneStream] = weakref.WeakSet()
+_open: weakref.WeakSet[_native.LaneStream[Any]] = weakref.WeakSet()
 
 
 @atexit.register

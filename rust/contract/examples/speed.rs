@@ -254,9 +254,7 @@ fn main() {
     }
     if what.is_empty() || what == "square" {
         let mut pool = Pool::builder().threads(2).build().unwrap();
-        for n in std::env::var("NS").map_or(vec![64, 128, 192, 256, 320, 512, 1024, 2048], |v| {
-            v.split(',').map(|n| n.parse().unwrap()).collect()
-        }) {
+        for n in [64, 128, 192, 256, 320, 512, 1024, 2048] {
             square::<f64>(n, &mut pool);
             square::<f32>(n, &mut pool);
         }

@@ -4,12 +4,14 @@
 //! tiles and its scratch. `Plan::execute` only runs it. No plan holds a pointer or a width, and the result has the
 //! same bits at every width and under every batch policy.
 
+mod arena;
 mod fold;
 mod gemm;
 mod greedy;
 mod lower;
 mod matmul;
 mod optimal;
+mod pair;
 mod path;
 mod plan;
 pub mod policy;

@@ -1,16 +1,15 @@
 //! From a path to kernel calls.
 
-use crate::fold::{self, A, B, C, Copies, Folding, Loop, Roles};
-use crate::gemm::Gemm;
+use crate::arena::Arena;
+use crate::fold::{A, B, C, Loop, Roles};
 use crate::path::{Network, Path};
 use crate::plan::labels_text;
 use crate::reference::{Axis, Reference};
 use crate::step::{Kind, Source, Step, Target, moving_ns};
 use crate::{PlanRequest, Route};
-use std::collections::BTreeMap;
 use treadle_core::subscripts::{Bound, Label};
 use treadle_core::{DType, Error, ErrorCode, Result, layout, sizes};
-use treadle_kernels::{Isa, Matrix, Product};
+use treadle_kernels::Isa;
 use treadle_strided::{Nest, Reduction};
 
 /// The kernel calls of a plan.
@@ -44,7 +43,8 @@ pub(crate) fn check_route(request: &PlanRequest) -> Result<()> {
     Ok(())
 }
 
-fn refused(route: Route, why: &str) -> Error {
+/// The refusal of a forced route.
+pub(crate) fn refused(route: Route, why: &str) -> Error {
     Error::new(
         ErrorCode::Unsupported,
         format!("route='{route}' is not possible here: {why}"),
@@ -159,14 +159,14 @@ fn reference(request: &PlanRequest, bound: &Bound, out_strides: &[isize]) -> Low
 /// A tensor on its way through the network. Axes of extent 1 are left out; a broadcast axis is one of them until it
 /// meets its partner.
 #[derive(Clone)]
-struct Tensor {
-    axes: Vec<(Label, usize, isize)>,
-    source: Source,
-    conj: bool,
+pub(crate) struct Tensor {
+    pub(crate) axes: Vec<(Label, usize, isize)>,
+    pub(crate) source: Source,
+    pub(crate) conj: bool,
 }
 
 impl Tensor {
-    fn find(&self, label: Label) -> Option<(usize, isize)> {
+    pub(crate) fn find(&self, label: Label) -> Option<(usize, isize)> {
         self.axes
             .iter()
             .find(|(own, ..)| *own == label)
@@ -178,20 +178,20 @@ impl Tensor {
     }
 }
 
-struct Builder<'r> {
-    request: &'r PlanRequest,
-    bound: &'r Bound,
+pub(crate) struct Builder<'r> {
+    pub(crate) request: &'r PlanRequest,
+    pub(crate) bound: &'r Bound,
     /// The output's axes with more than one index.
-    out: Vec<(Label, usize, isize)>,
-    isa: Isa,
-    steps: Vec<Step>,
+    pub(crate) out: Vec<(Label, usize, isize)>,
+    pub(crate) isa: Isa,
+    pub(crate) steps: Vec<Step>,
     arena: Arena,
     /// The route of the most expensive pair.
     dominant: Option<(Route, String, f64)>,
 }
 
 impl Builder<'_> {
-    fn dtype(&self) -> DType {
+    pub(crate) fn dtype(&self) -> DType {
         self.request.dtype
     }
 
@@ -219,14 +219,14 @@ impl Builder<'_> {
         }
     }
 
-    fn note(&mut self, route: Route, why: impl FnOnce() -> String, cost: f64) {
+    pub(crate) fn note(&mut self, route: Route, why: impl FnOnce() -> String, cost: f64) {
         if self.dominant.as_ref().is_none_or(|(_, _, known)| cost > *known) {
             self.dominant = Some((route, why(), cost));
         }
     }
 
     /// Scratch for an intermediate with dense axes in this order.
-    fn dense(&mut self, axes: &[(Label, usize)]) -> Result<Tensor> {
+    pub(crate) fn dense(&mut self, axes: &[(Label, usize)]) -> Result<Tensor> {
         let shape: Vec<usize> = axes.iter().map(|&(_, extent)| extent).collect();
         let bytes = sizes::bytes(&shape, self.dtype().size())?;
         if let Some(limit) = self.request.memory_limit
@@ -255,13 +255,13 @@ impl Builder<'_> {
         })
     }
 
-    fn release(&mut self, tensor: &Tensor) {
+    pub(crate) fn release(&mut self, tensor: &Tensor) {
         if let Source::Scratch(offset) = tensor.source {
             self.arena.give_back(offset);
         }
     }
 
-    fn target(tensor: &Tensor) -> Target {
+    pub(crate) fn target(tensor: &Tensor) -> Target {
         match tensor.source {
             Source::Scratch(offset) => Target::Scratch(offset),
             Source::Operand(_) => Target::Out,
@@ -294,7 +294,7 @@ impl Builder<'_> {
     }
 
     /// Copies or sums `tensor` into `to`; a label of `to` that it lacks is broadcast.
-    fn unary(&mut self, tensor: &Tensor, to: &[(Label, usize, isize)], target: Target) {
+    pub(crate) fn unary(&mut self, tensor: &Tensor, to: &[(Label, usize, isize)], target: Target) {
         let kept = to.iter().map(|&(label, extent, stride)| {
             (extent, [stride, tensor.find(label).map_or(0, |(_, from)| from)])
         });
@@ -437,267 +437,12 @@ impl Builder<'_> {
     }
 
     /// A dense intermediate over these loops, whose result strides are filled in.
-    fn result(&mut self, loops: &mut [Loop]) -> Result<Tensor> {
+    pub(crate) fn result(&mut self, loops: &mut [Loop]) -> Result<Tensor> {
         let order: Vec<(Label, usize)> = loops.iter().map(|l| (l.label, l.extent)).collect();
         let result = self.dense(&order)?;
         for (l, &(_, _, stride)) in loops.iter_mut().zip(&result.axes) {
             l.strides[C] = stride;
         }
         Ok(result)
-    }
-
-    fn product(&mut self, a: &Tensor, b: &Tensor, roles: Roles, last: bool) -> Result<Option<Tensor>> {
-        let (dtype, isa, route) = (self.dtype(), self.isa, self.request.route);
-        let copies = match route {
-            Route::Gemm => Copies::None,
-            Route::Transpose => Copies::Both,
-            _ => Copies::Some,
-        };
-        let Some(folding) = fold::fold(&roles, dtype, isa, !last, copies) else {
-            let labels: Vec<Label> = roles.terms.iter().map(|l| l.label).collect();
-            let text = labels_text(&self.bound.names, &labels);
-            return Err(refused(
-                route,
-                &format!(
-                    "the summed labels '{text}' do not fold into one axis of both operands; use 'transpose'"
-                ),
-            ));
-        };
-        let Folding {
-            copied,
-            mut rows,
-            mut columns,
-            mut terms,
-            row_core,
-            column_core,
-            cost_ns,
-        } = folding;
-        let mut batch = roles.batch;
-        let name = if copied == [false; 3] {
-            Route::Gemm
-        } else {
-            Route::Transpose
-        };
-        let loops = row_core.len() < rows.len() || column_core.len() < columns.len();
-        self.note(name, || why(copied, loops, route), cost_ns);
-
-        let a = &self.moved(a, copied[A], A, [&mut batch, &mut rows, &mut terms])?;
-        let b = &self.moved(b, copied[B], B, [&mut batch, &mut columns, &mut terms])?;
-        let placed = if last && !copied[C] {
-            None
-        } else {
-            let mut loops: Vec<Loop> = [&batch[..], &rows, &columns].concat();
-            if !columns_first(&rows, &columns, last) {
-                // The denser side of the final layout is innermost here too.
-                loops = [&batch[..], &columns, &rows].concat();
-            }
-            let result = self.result(&mut loops)?;
-            for list in [&mut batch, &mut rows, &mut columns] {
-                for l in list.iter_mut() {
-                    l.strides[C] = result.find(l.label).map_or(0, |(_, stride)| stride);
-                }
-            }
-            Some(result)
-        };
-        let row = core_axis(&rows[row_core.clone()], [A, C]);
-        let column = core_axis(&columns[column_core.clone()], [B, C]);
-        let term = core_axis(&terms, [A, B]);
-        let product = Product {
-            m: row.0,
-            n: column.0,
-            k: term.0,
-            a: Matrix {
-                row: row.1[0],
-                column: term.1[0],
-                conj: a.conj,
-            },
-            b: Matrix {
-                row: term.1[1],
-                column: column.1[0],
-                conj: b.conj,
-            },
-            c: Matrix::new(row.1[1], column.1[1]),
-        };
-        let outside = |list: &[Loop], core: &std::ops::Range<usize>| -> Vec<Loop> {
-            list.iter()
-                .enumerate()
-                .filter(|(at, _)| !core.contains(at))
-                .map(|(_, l)| *l)
-                .collect()
-        };
-        let loops = [batch, outside(&rows, &row_core), outside(&columns, &column_core)].concat();
-        let nest = Nest::new(
-            loops
-                .iter()
-                .map(|l| (l.extent, [l.strides[C], l.strides[A], l.strides[B]])),
-        );
-        let gemm = Gemm::of(dtype, isa, product, nest);
-        self.steps.push(Step {
-            estimate_ns: gemm.estimate_ns(),
-            kind: Kind::Gemm {
-                gemm: Box::new(gemm),
-                inputs: [a.source, b.source],
-            },
-            target: placed.as_ref().map_or(Target::Out, Self::target),
-        });
-        if copied[A] {
-            self.release(a);
-        }
-        if copied[B] {
-            self.release(b);
-        }
-        match placed {
-            Some(result) if last => {
-                let out = self.out.clone();
-                self.unary(&result, &out, Target::Out);
-                self.release(&result);
-                Ok(None)
-            }
-            other => Ok(other),
-        }
-    }
-
-    /// A dense copy of a factor in the order of the lists, whose strides are filled in; or the factor itself.
-    fn moved(
-        &mut self,
-        tensor: &Tensor,
-        copied: bool,
-        array: usize,
-        lists: [&mut Vec<Loop>; 3],
-    ) -> Result<Tensor> {
-        if !copied {
-            return Ok(tensor.clone());
-        }
-        let [batch, free, terms] = lists;
-        let least = |list: &[Loop]| {
-            list.iter()
-                .map(|l| l.strides[array].unsigned_abs())
-                .min()
-                .unwrap_or(usize::MAX)
-        };
-        let inner_free = least(free) < least(terms);
-        let (outer, inner): (&[Loop], &[Loop]) = if inner_free { (terms, free) } else { (free, terms) };
-        let order: Vec<(Label, usize)> = batch
-            .iter()
-            .filter(|l| l.strides[array] != 0)
-            .chain(outer)
-            .chain(inner)
-            .map(|l| (l.label, l.extent))
-            .collect();
-        let result = self.dense(&order)?;
-        // What the tensor repeats along a batch label is one element here, not a sum.
-        let mut source = tensor.clone();
-        source
-            .axes
-            .retain(|(label, ..)| order.iter().any(|(own, _)| own == label));
-        self.unary(&source, &result.axes, Self::target(&result));
-        for list in [batch, free, terms] {
-            for l in list.iter_mut() {
-                l.strides[array] = result.find(l.label).map_or(0, |(_, stride)| stride);
-            }
-        }
-        Ok(result)
-    }
-}
-
-/// True when the columns should be innermost in a dense result.
-fn columns_first(rows: &[Loop], columns: &[Loop], last: bool) -> bool {
-    let least = |list: &[Loop]| {
-        list.iter()
-            .map(|l| l.strides[C].unsigned_abs())
-            .min()
-            .unwrap_or(usize::MAX)
-    };
-    !last || least(columns) <= least(rows)
-}
-
-/// The extent of loops that fold, and their stride in two arrays.
-fn core_axis(loops: &[Loop], arrays: [usize; 2]) -> (usize, [isize; 2]) {
-    let extent = loops.iter().map(|l| l.extent).product();
-    (
-        extent,
-        loops
-            .last()
-            .map_or([0, 0], |inner| arrays.map(|array| inner.strides[array])),
-    )
-}
-
-fn why(copied: [bool; 3], loops: bool, asked: Route) -> String {
-    if copied == [false; 3] {
-        return if loops {
-            "folds into products of matrices inside loops, without a copy".to_owned()
-        } else {
-            "folds into one batched product of matrices, without a copy".to_owned()
-        };
-    }
-    let what: Vec<&str> = ["the left operand", "the right operand", "the result"]
-        .into_iter()
-        .zip(copied)
-        .filter(|(_, copied)| *copied)
-        .map(|(what, _)| what)
-        .collect();
-    let reason = if asked == Route::Transpose {
-        "as asked"
-    } else {
-        "its axes do not fold, or fold too finely"
-    };
-    format!("{} copied into a foldable order: {reason}", what.join(" and "))
-}
-
-/// First-fit places in one block of scratch.
-#[derive(Default)]
-struct Arena {
-    /// Bytes by offset.
-    live: BTreeMap<usize, usize>,
-    high: usize,
-}
-
-impl Arena {
-    fn take(&mut self, bytes: usize) -> Result<usize> {
-        let bytes = bytes.max(1).next_multiple_of(64);
-        let mut place = 0;
-        for (&offset, &length) in &self.live {
-            if offset - place >= bytes {
-                break;
-            }
-            place = offset + length;
-        }
-        let end = place
-            .checked_add(bytes)
-            .filter(|&end| end <= isize::MAX as usize)
-            .ok_or_else(|| {
-                Error::new(
-                    ErrorCode::SizeOverflow,
-                    "the intermediates of this path do not fit the address space",
-                )
-            })?;
-        self.high = self.high.max(end);
-        self.live.insert(place, bytes);
-        Ok(place)
-    }
-
-    fn give_back(&mut self, offset: usize) {
-        self.live.remove(&offset);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scratch_is_reused_and_never_shared() {
-        let mut arena = Arena::default();
-        let (a, b, c) = (
-            arena.take(100).unwrap(),
-            arena.take(64).unwrap(),
-            arena.take(1).unwrap(),
-        );
-        assert_eq!((a, b, c), (0, 128, 192));
-        arena.give_back(a);
-        assert_eq!(arena.take(128).unwrap(), 0);
-        arena.give_back(b);
-        assert_eq!(arena.take(65).unwrap(), 256);
-        assert_eq!(arena.high, 384);
     }
 }

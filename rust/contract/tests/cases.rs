@@ -151,8 +151,8 @@ fn full_contractions_pair_axes_by_label() {
 #[test]
 fn repeated_labels_take_diagonals_any_number_of_times() {
     let cube = arange(&[3, 3, 3]);
-    assert_eq!(values("iii->i", &[cube.clone()]), [0.0, 13.0, 26.0]);
-    assert_eq!(values("iii->", &[cube.clone()]), [39.0]);
+    assert_eq!(values("iii->i", std::slice::from_ref(&cube)), [0.0, 13.0, 26.0]);
+    assert_eq!(values("iii->", std::slice::from_ref(&cube)), [39.0]);
     assert_eq!(values("iiij->j", &[arange(&[3, 3, 3, 2])]), [78.0, 81.0]);
     let ijjj = arange(&[2, 3, 3, 3]);
     assert_eq!(values("ijjj->i", &[ijjj]), [39.0, 39.0 + 3.0 * 27.0]);

@@ -100,7 +100,10 @@ impl BufferPool {
     pub fn new(ceiling: usize) -> Self {
         BufferPool {
             shared: Arc::new(Shared {
-                free: Mutex::new(Free { ceiling, ..Free::default() }),
+                free: Mutex::new(Free {
+                    ceiling,
+                    ..Free::default()
+                }),
                 generation: treadle_team::fork::generation(),
             }),
         }
@@ -124,8 +127,11 @@ impl BufferPool {
             .with("bytes", bytes));
         };
         let mut free = self.lock();
-        let held =
-            free.classes.iter_mut().find(|(class, _)| *class == size).and_then(|(_, blocks)| blocks.pop());
+        let held = free
+            .classes
+            .iter_mut()
+            .find(|(class, _)| *class == size)
+            .and_then(|(_, blocks)| blocks.pop());
         if held.is_some() {
             free.stats.hits += 1;
             free.stats.retained -= size;
@@ -138,7 +144,11 @@ impl BufferPool {
         // SAFETY: the size is not zero: classes start at 4096 bytes.
         let block = held.or_else(|| NonNull::new(unsafe { alloc(layout(size)) }));
         match block {
-            Some(block) => Ok(Buffer { block, size, shared: Arc::clone(&self.shared) }),
+            Some(block) => Ok(Buffer {
+                block,
+                size,
+                shared: Arc::clone(&self.shared),
+            }),
             None => {
                 self.lock().stats.lent -= size;
                 Err(Error::new(
@@ -253,8 +263,14 @@ mod tests {
     #[test]
     fn impossible_sizes_are_typed_errors() {
         let pool = BufferPool::new(0);
-        assert_eq!(pool.take(usize::MAX).err().map(|e| e.code()), Some(ErrorCode::SizeOverflow));
-        assert_eq!(pool.take(isize::MAX as usize / 2).err().map(|e| e.code()), Some(ErrorCode::OutOfMemory));
+        assert_eq!(
+            pool.take(usize::MAX).err().map(|e| e.code()),
+            Some(ErrorCode::SizeOverflow)
+        );
+        assert_eq!(
+            pool.take(isize::MAX as usize / 2).err().map(|e| e.code()),
+            Some(ErrorCode::OutOfMemory)
+        );
         assert_eq!(pool.stats().lent, 0);
     }
 }

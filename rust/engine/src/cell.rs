@@ -10,6 +10,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use treadle_core::{Error, ErrorCode, Result};
+use treadle_team::{Pool, PoolId};
 
 use crate::CpuEngine;
 
@@ -56,6 +57,8 @@ pub struct EngineCell {
     waiting: AtomicUsize,
     gate: Mutex<()>,
     bell: Condvar,
+    /// The engine's team, to tell its own workers from strangers; only asked after a refusal.
+    team: Mutex<Option<PoolId>>,
     engine: UnsafeCell<CpuEngine>,
 }
 
@@ -86,6 +89,7 @@ impl EngineCell {
             waiting: AtomicUsize::new(0),
             gate: Mutex::new(()),
             bell: Condvar::new(),
+            team: Mutex::new(engine.pool().map(Pool::id)),
             engine: UnsafeCell::new(engine),
         }
     }
@@ -110,8 +114,11 @@ impl EngineCell {
     #[inline]
     fn claim(&self) -> Result<Entered<'_>> {
         let me = thread_identity();
-        if let Err(owner) = self.owner.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
-            return Err(if owner == me { reentrant() } else { busy() });
+        if let Err(owner) = self
+            .owner
+            .compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed)
+        {
+            return Err(self.occupied(owner == me));
         }
         let entered = Entered { cell: self };
         let leaseholder = self.leaseholder.load(Ordering::Relaxed);
@@ -119,6 +126,18 @@ impl EngineCell {
             return Err(leased());
         }
         Ok(entered)
+    }
+
+    /// Why the engine cannot be entered while somebody is inside.
+    #[cold]
+    fn occupied(&self, by_this_thread: bool) -> Error {
+        let team = *self.team.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_own_worker = team.is_some_and(|team| team.current_thread_index().is_some());
+        if by_this_thread || is_own_worker {
+            reentrant()
+        } else {
+            busy()
+        }
     }
 
     /// True in a child process that was forked after the engine was made.
@@ -142,7 +161,9 @@ impl EngineCell {
     /// After a panic: nothing runs until [`EngineCell::rebuild`].
     pub fn mark_broken(&self) {
         // A closed engine stays closed.
-        let _ = self.status.compare_exchange(OPEN, BROKEN, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self
+            .status
+            .compare_exchange(OPEN, BROKEN, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Joins the workers and frees what is retained. Closing twice is nothing.
@@ -179,7 +200,9 @@ impl EngineCell {
             return Err(refusal(CLOSED));
         }
         entered.rebuild(self.is_forked())?;
-        self.generation.store(treadle_team::fork::generation(), Ordering::Relaxed);
+        *self.team.lock().unwrap_or_else(PoisonError::into_inner) = entered.pool().map(Pool::id);
+        self.generation
+            .store(treadle_team::fork::generation(), Ordering::Relaxed);
         self.status.store(OPEN, Ordering::Relaxed);
         Ok(())
     }
@@ -210,7 +233,10 @@ impl EngineCell {
                         patience = patience.min(left);
                     }
                     if !keep_waiting() {
-                        return Err(Error::new(ErrorCode::Interrupted, "interrupted while waiting for an engine"));
+                        return Err(Error::new(
+                            ErrorCode::Interrupted,
+                            "interrupted while waiting for an engine",
+                        ));
                     }
                     self.waiting.fetch_add(1, Ordering::SeqCst);
                     let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
@@ -228,7 +254,10 @@ impl EngineCell {
     /// `Engine` when this thread holds none.
     pub fn release(&self) -> Result<()> {
         if self.leaseholder.load(Ordering::Relaxed) != thread_identity() {
-            return Err(Error::new(ErrorCode::Engine, "this thread holds no lease of the engine"));
+            return Err(Error::new(
+                ErrorCode::Engine,
+                "this thread holds no lease of the engine",
+            ));
         }
         if self.lease_depth.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.leaseholder.store(0, Ordering::Release);
@@ -300,7 +329,11 @@ fn leased() -> Error {
 fn expired(timeout: Duration, last: &Error) -> Error {
     Error::new(
         ErrorCode::EngineBusy,
-        format!("the engine was still busy after {} s: {}", timeout.as_secs_f64(), last.message()),
+        format!(
+            "the engine was still busy after {} s: {}",
+            timeout.as_secs_f64(),
+            last.message()
+        ),
     )
     .with("timeout", timeout.as_secs_f64().to_string())
 }
@@ -325,11 +358,106 @@ fn forked() -> Error {
 #[cold]
 fn refusal(status: u8) -> Error {
     if status == CLOSED {
-        Error::new(ErrorCode::EngineClosed, "the engine was closed; make a new one, for example with engine.spec().build()")
+        Error::new(
+            ErrorCode::EngineClosed,
+            "the engine was closed; make a new one, for example with engine.spec().build()",
+        )
     } else {
         Error::new(
             ErrorCode::EngineBroken,
             "an earlier operation of this engine panicked; engine.rebuild() makes it new",
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DEFAULT_CAPACITY, EngineOptions};
+    use treadle_contract::BatchPolicy;
+
+    fn cell(threads: usize) -> EngineCell {
+        let options = EngineOptions {
+            threads,
+            batch: BatchPolicy::Auto,
+            plan_cache: None,
+            plan_capacity: DEFAULT_CAPACITY,
+            buffer_bytes: 1 << 20,
+            affinity: None,
+            name: None,
+            isa: None,
+            stack_bytes: 1 << 20,
+        };
+        EngineCell::new(CpuEngine::new(options).unwrap())
+    }
+
+    fn refusal_inside(cell: &EngineCell) -> ErrorCode {
+        cell.enter().err().map(|error| error.code()).unwrap()
+    }
+
+    #[test]
+    fn who_comes_second_is_told_why() {
+        let cell = cell(2);
+        let mut inside = cell.enter().unwrap();
+        assert_eq!(cell.state(), State::Busy);
+        assert_eq!(refusal_inside(&cell), ErrorCode::ReentrantCall, "the same thread");
+        let stranger = std::thread::scope(|scope| scope.spawn(|| refusal_inside(&cell)).join().unwrap());
+        assert_eq!(stranger, ErrorCode::EngineBusy);
+        let codes = Mutex::new(Vec::new());
+        inside
+            .begin()
+            .unwrap()
+            .token
+            .broadcast(|_| codes.lock().unwrap().push(refusal_inside(&cell)));
+        assert_eq!(
+            codes.into_inner().unwrap(),
+            [ErrorCode::ReentrantCall; 2],
+            "the leader and its worker"
+        );
+        drop(inside);
+        assert_eq!(cell.state(), State::Open);
+        assert!(cell.enter().is_ok());
+    }
+
+    #[test]
+    fn a_broken_engine_is_rebuilt_and_a_closed_one_is_not() {
+        let cell = cell(2);
+        cell.mark_broken();
+        assert_eq!(refusal_inside(&cell), ErrorCode::EngineBroken);
+        cell.rebuild().unwrap();
+        assert!(cell.enter().is_ok());
+        cell.close().unwrap();
+        cell.close().unwrap();
+        cell.mark_broken();
+        assert_eq!(cell.state(), State::Closed);
+        assert_eq!(refusal_inside(&cell), ErrorCode::EngineClosed);
+        assert_eq!(cell.rebuild().unwrap_err().code(), ErrorCode::EngineClosed);
+    }
+
+    #[test]
+    fn leases_exclude_nest_and_end() {
+        let cell = cell(1);
+        cell.lease(None, || true).unwrap();
+        cell.lease(None, || true).unwrap();
+        assert!(cell.enter().is_ok(), "the holder's own calls run");
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                assert_eq!(refusal_inside(&cell), ErrorCode::EngineBusy);
+                assert_eq!(cell.release().unwrap_err().code(), ErrorCode::Engine);
+                let expired = cell.lease(Some(Duration::from_millis(5)), || true).unwrap_err();
+                assert!(expired.message().contains("0.005 s"), "{expired}");
+                let stopped = cell.lease(None, || false).unwrap_err();
+                assert_eq!(stopped.code(), ErrorCode::Interrupted);
+            });
+            other.join().unwrap();
+            let waiting = scope.spawn(|| {
+                cell.lease(Some(Duration::from_secs(30)), || true).unwrap();
+                cell.release().unwrap();
+            });
+            cell.release().unwrap();
+            cell.release().unwrap();
+            waiting.join().unwrap();
+        });
+        assert_eq!(cell.state(), State::Open);
     }
 }

@@ -69,9 +69,18 @@ impl CpuEngine {
 
     /// An engine over a pool that the caller built; `None` computes on the caller alone.
     pub fn with_pool(options: EngineOptions, pool: Option<Pool>) -> Self {
-        let plans = options.plan_cache.clone().unwrap_or_else(|| PlanCache::new(options.plan_capacity));
+        let plans = options
+            .plan_cache
+            .clone()
+            .unwrap_or_else(|| PlanCache::new(options.plan_capacity));
         let buffers = BufferPool::new(options.buffer_bytes);
-        CpuEngine { options, pool, plans, buffers, operations: 0 }
+        CpuEngine {
+            options,
+            pool,
+            plans,
+            buffers,
+            operations: 0,
+        }
     }
 
     /// What it was made from.
@@ -169,7 +178,9 @@ pub fn build_pool(options: &EngineOptions) -> Result<Option<Pool>> {
     if options.threads == 1 {
         return Ok(None);
     }
-    let mut builder = Pool::builder().threads(options.threads).stack_size(options.stack_bytes);
+    let mut builder = Pool::builder()
+        .threads(options.threads)
+        .stack_size(options.stack_bytes);
     if let Some(name) = options.name.clone() {
         builder = builder.name(move |index| format!("{name}-{index}"));
     }
@@ -180,7 +191,9 @@ pub fn build_pool(options: &EngineOptions) -> Result<Option<Pool>> {
             if !allowed.contains(&cpu) {
                 return Err(treadle_core::Error::new(
                     treadle_core::ErrorCode::Argument,
-                    format!("affinity names CPU {cpu}, which this process may not use; allowed are {allowed:?}"),
+                    format!(
+                        "affinity names CPU {cpu}, which this process may not use; allowed are {allowed:?}"
+                    ),
                 )
                 .with("cpu", cpu));
             }

@@ -83,7 +83,11 @@ impl CacheKey {
     /// The words.
     #[inline]
     pub fn words(&self) -> &[u64] {
-        if self.spilled.is_empty() { self.inline_words() } else { &self.spilled }
+        if self.spilled.is_empty() {
+            self.inline_words()
+        } else {
+            &self.spilled
+        }
     }
 
     #[inline]
@@ -142,7 +146,9 @@ pub struct PlanCache<P> {
 
 impl<P> Clone for PlanCache<P> {
     fn clone(&self) -> Self {
-        PlanCache { shared: Arc::clone(&self.shared) }
+        PlanCache {
+            shared: Arc::clone(&self.shared),
+        }
     }
 }
 
@@ -156,7 +162,11 @@ impl<P> PlanCache<P> {
     pub fn with_limits(capacity: usize, max_bytes: usize, hash_bits: u32) -> Self {
         let ways = WAYS.min(capacity);
         let slots = if ways == 0 { 0 } else { capacity - capacity % ways };
-        let hash_mask = if hash_bits >= 64 { u64::MAX } else { (1 << hash_bits) - 1 };
+        let hash_mask = if hash_bits >= 64 {
+            u64::MAX
+        } else {
+            (1 << hash_bits) - 1
+        };
         PlanCache {
             shared: Arc::new(Shared {
                 store: Mutex::new(Store {
@@ -164,7 +174,10 @@ impl<P> PlanCache<P> {
                     ways,
                     tick: 0,
                     hand: 0,
-                    stats: CacheStats { capacity, ..CacheStats::default() },
+                    stats: CacheStats {
+                        capacity,
+                        ..CacheStats::default()
+                    },
                 }),
                 max_bytes,
                 hash_mask,
@@ -217,10 +230,14 @@ impl<P> PlanCache<P> {
         if range.is_empty() || bytes > self.shared.max_bytes {
             return;
         }
-        let held = range.clone().find(|&i| store.slots[i].as_ref().is_some_and(|e| *e.key == *key.words()));
+        let held = range
+            .clone()
+            .find(|&i| store.slots[i].as_ref().is_some_and(|e| *e.key == *key.words()));
         let free = range.clone().find(|&i| store.slots[i].is_none());
         let oldest = range.min_by_key(|&i| store.slots[i].as_ref().map_or(0, |e| e.last_use));
-        let Some(index) = held.or(free).or(oldest) else { return };
+        let Some(index) = held.or(free).or(oldest) else {
+            return;
+        };
         if let Some(old) = store.slots[index].take() {
             store.stats.bytes -= old.bytes;
             store.stats.entries -= 1;
@@ -239,7 +256,12 @@ impl<P> PlanCache<P> {
         }
         store.tick += 1;
         let last_use = store.tick;
-        store.slots[index] = Some(Entry { key: key.words().into(), plan, bytes, last_use });
+        store.slots[index] = Some(Entry {
+            key: key.words().into(),
+            plan,
+            bytes,
+            last_use,
+        });
         store.stats.bytes += bytes;
         store.stats.entries += 1;
         drop(store);
@@ -301,7 +323,10 @@ mod tests {
             assert_eq!(stats.hits + stats.misses, 200);
             assert_eq!(stats.capacity, capacity);
             cache.clear();
-            assert_eq!((cache.stats().entries, cache.stats().bytes, cache.stats().clears), (0, 0, 1));
+            assert_eq!(
+                (cache.stats().entries, cache.stats().bytes, cache.stats().clears),
+                (0, 0, 1)
+            );
         }
     }
 
@@ -315,7 +340,10 @@ mod tests {
                 None => cache.insert(&k, Arc::new(round % 6), 1),
             }
         }
-        assert!(cache.stats().evictions > 0, "six keys in one set of four must evict");
+        assert!(
+            cache.stats().evictions > 0,
+            "six keys in one set of four must evict"
+        );
     }
 
     #[test]
@@ -327,7 +355,10 @@ mod tests {
         }
         assert_eq!(cache.stats().entries, 3);
         cache.insert(&key(&[99]), Arc::new(99), 5000);
-        assert!(cache.get(&key(&[99])).is_none(), "a plan above the ceiling is not held");
+        assert!(
+            cache.get(&key(&[99])).is_none(),
+            "a plan above the ceiling is not held"
+        );
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl<const N: usize> Nest<N> {
         self.axes.iter().map(|(extent, _)| *extent).product()
     }
 
-    /// Into how many pieces, at most `most`, the longest loop can be cut.
+    /// Into how many pieces, at most `most`, one loop can be cut.
     pub fn pieces(&self, most: usize) -> usize {
         self.axes
             .iter()
@@ -74,17 +74,19 @@ impl<const N: usize> Nest<N> {
             .clamp(1, most.max(1))
     }
 
-    /// Piece `at` of `count`: its own loops, and where each array begins.
+    /// Piece `at` of `count`, which is at most what `pieces` told: its own loops, and where each array begins.
     pub fn piece(&self, at: usize, count: usize) -> (Nest<N>, [isize; N]) {
         let mut part = self.clone();
-        let Some(longest) = (0..part.axes.len()).max_by_key(|&axis| (part.axes[axis].0, axis)) else {
+        // The outermost loop that is long enough, so that each piece stays dense.
+        let Some(cut_axis) = part.axes.iter().position(|(extent, _)| *extent >= count) else {
+            debug_assert!(count <= 1);
             return (part, [0; N]);
         };
-        let (extent, strides) = part.axes[longest];
+        let (extent, strides) = part.axes[cut_axis];
         // In 128 bits, because an extent may be close to the address space.
         let cut = |at: usize| (extent as u128 * at as u128 / count as u128) as usize;
         let (from, to) = (cut(at), cut(at + 1));
-        part.axes[longest].0 = to - from;
+        part.axes[cut_axis].0 = to - from;
         (part, strides.map(|stride| stride * from as isize))
     }
 }

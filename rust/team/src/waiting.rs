@@ -35,17 +35,8 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// For a peer that is running.
-    #[inline]
-    pub(crate) fn new() -> Self {
-        Waiting {
-            early: EARLY_POLLS + EARLY_YIELDS,
-            polls: 0,
-        }
-    }
-
-    /// For a peer that has just been woken, if `woken`. The system may have put it on this thread's core, where no poll
-    /// brings it forward: this wait offers the core early.
+    /// `woken` says that the peer, or this thread, has just been woken. The system may have put it on the core of the one
+    /// that woke it, where no poll brings it forward: this wait offers the core early.
     #[inline]
     pub(crate) fn for_peer(woken: bool) -> Self {
         Waiting {

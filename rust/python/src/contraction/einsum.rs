@@ -57,16 +57,20 @@ fn make_plan(
     Ok(plan)
 }
 
+/// The most operands that take the hot path; their pointers stand on the stack.
+const PLAIN_OPERANDS: usize = 8;
+
 /// Contracts plain arrays of one dtype with every option at its default.
 #[inline]
-fn contract_plain<'py>(
+pub(super) fn contract_plain<'py>(
     py: Python<'py>,
     slf: &PyCpuEngine,
+    operation: &'static str,
     subscripts: &str,
     arrays: &[ArrayView<'_>],
 ) -> PyResult<Bound<'py, PyAny>> {
     let cell = slf.cell();
-    let mut engine = door::enter(py, cell, "einsum")?;
+    let mut engine = door::enter(py, cell, operation)?;
     let dtype = arrays[0].dtype;
     let mut key = CacheKey::new();
     key.push(TAG_SIMPLE | (dtype as u64) << 8 | engine.options().isa.map_or(0, |isa| isa as u64 + 1) << 16);
@@ -77,11 +81,11 @@ fn contract_plain<'py>(
     let plan = match engine.plans().get(&key) {
         Some(plan) => plan,
         None => make_plan(&engine, &key, subscripts, dtype, arrays)
-            .map_err(|error| raise(py, error.in_operation("einsum")))?,
+            .map_err(|error| raise(py, error.in_operation(operation)))?,
     };
     let (out, data) =
         new_array(py, dtype, plan.output_shape(), Some(plan.output_strides()), engine.buffers())?;
-    let mut pointers = [std::ptr::null_mut(); 2];
+    let mut pointers = [std::ptr::null_mut(); PLAIN_OPERANDS];
     for (pointer, array) in pointers.iter_mut().zip(arrays) {
         *pointer = array.data;
     }
@@ -91,7 +95,7 @@ fn contract_plain<'py>(
         execute::execute(
             py,
             cell,
-            "einsum",
+            operation,
             &mut engine,
             &plan,
             &pointers[..arrays.len()],
@@ -114,6 +118,25 @@ impl<'py> FromPyObject<'_, 'py> for Given<'py> {
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> Result<Self, Self::Error> {
         Ok(Given(Some(object.to_owned())))
     }
+}
+
+/// Contracts one plain array: a view when nothing is summed.
+fn contract_one<'py>(
+    py: Python<'py>,
+    slf: &PyCpuEngine,
+    subscripts: &str,
+    object: &Bound<'py, PyAny>,
+    array: &ArrayView<'_>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let bound = Subscripts::parse(subscripts)
+        .and_then(|subscripts| subscripts.bind(&[&array.sizes()]))
+        .map_err(|error| raise(py, error.in_operation("einsum")))?;
+    let Some((shape, strides)) = view::view_layout(&bound, array) else {
+        return contract_plain(py, slf, "einsum", subscripts, std::slice::from_ref(array));
+    };
+    let _engine = door::enter(py, slf.cell(), "einsum")?;
+    // SAFETY: each stride is a sum of the operand's strides along axes of that one length.
+    unsafe { view::new_view(object, array, &shape, &strides) }
 }
 
 #[pymethods]
@@ -204,7 +227,35 @@ impl PyCpuEngine {
             && left.dtype == right.dtype
             && is_native(left.dtype)
         {
-            return contract_plain(py, slf.get(), text.to_str()?, &[left, right]);
+            return contract_plain(py, slf.get(), "einsum", text.to_str()?, &[left, right]);
+        }
+        if let (Some(a), None) = (&a, &b)
+            && all_absent(&[&out, &dtype, &casting, &order, &optimize, &alpha, &beta, &conj, &route, &memory_limit])
+            && let Ok(text) = subscripts.cast::<PyString>()
+            && let Some(array) = exact_array(a)
+            && is_native(array.dtype)
+        {
+            return contract_one(py, slf.get(), text.to_str()?, a, &array);
+        }
+        if let (Some(a), Some(b)) = (&a, &b)
+            && (1..=PLAIN_OPERANDS - 2).contains(&operands.len())
+            && all_absent(&[&out, &dtype, &casting, &order, &optimize, &alpha, &beta, &conj, &route, &memory_limit])
+            && let Ok(text) = subscripts.cast::<PyString>()
+            && let (Some(left), Some(right)) = (exact_array(a), exact_array(b))
+            && left.dtype == right.dtype
+            && is_native(left.dtype)
+        {
+            let mut arrays = [left; PLAIN_OPERANDS];
+            arrays[1] = right;
+            let mut count = 2;
+            let rest: Vec<Bound<'py, PyAny>> = operands.iter().collect();
+            for array in rest.iter().map_while(exact_array).take_while(|array| array.dtype == left.dtype) {
+                arrays[count] = array;
+                count += 1;
+            }
+            if count == operands.len() + 2 {
+                return contract_plain(py, slf.get(), "einsum", text.to_str()?, &arrays[..count]);
+            }
         }
         let operands = operands_tuple(py, &[a.as_ref(), b.as_ref()], operands)?;
         let options = (out, dtype, casting, order, optimize, alpha, beta, conj, route, memory_limit);

@@ -74,13 +74,13 @@ impl Source {
 }
 
 /// `optimize=` as the core takes it; callables were resolved to paths by the package.
-pub(super) fn optimize_of(object: &Bound<'_, PyAny>) -> PyResult<Optimize> {
+pub(super) fn optimize_of(object: &Bound<'_, PyAny>, operation: &'static str) -> PyResult<Optimize> {
     let py = object.py();
     if let Ok(flag) = object.cast::<PyBool>() {
         return Ok(if flag.is_true() { Optimize::Greedy } else { Optimize::Sequential });
     }
     if let Ok(name) = object.cast::<PyString>() {
-        return Optimize::from_name(name.to_str()?).map_err(|error| raise(py, error));
+        return Optimize::from_name(name.to_str()?).map_err(|error| raise(py, error.in_operation(operation)));
     }
     Ok(Optimize::Path(object.extract::<Vec<Vec<usize>>>()?))
 }
@@ -132,7 +132,7 @@ impl PyCpuEngine {
         let fail = |error: Error| raise(py, error.in_operation(operation));
         let source = Source::read(subscripts)?;
         let order = Order::from_name(order).map_err(fail)?;
-        let optimize = optimize_of(optimize)?;
+        let optimize = optimize_of(optimize, operation)?;
         let route = Route::from_name(route).map_err(fail)?;
         let (alpha, beta) = (scalar("alpha", alpha)?, scalar("beta", beta)?);
         let objects: Vec<Bound<'py, PyAny>> = operands.iter().collect();
@@ -258,7 +258,7 @@ impl PyCpuEngine {
         let py = slf.py();
         let operation = operation_name("einsum_path");
         let (subscripts, bound) = bind(py, operation, subscripts, &shapes)?;
-        let optimize = optimize_of(optimize)?;
+        let optimize = optimize_of(optimize, operation)?;
         let path = find_path(&subscripts, &bound, &optimize)
             .map_err(|error| raise(py, error.in_operation(operation)))?;
         let cost = path_cost(&bound, &path);

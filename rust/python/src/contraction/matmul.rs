@@ -5,6 +5,7 @@ use treadle_core::{DType, Scalar};
 use treadle_engine::CpuEngine;
 use treadle_kernels::{Isa, Matrix, Product};
 
+use super::einsum::{contract_plain, is_native};
 use super::{all_absent, call_package};
 use crate::convert::{ArrayView, exact_array, new_array};
 use crate::door::{self, Address, Poll};
@@ -36,6 +37,34 @@ fn takes(out: &ArrayView<'_>, left: &ArrayView<'_>, right: &ArrayView<'_>) -> bo
         && out.is_certainly_injective()
         && apart(bounds, left.byte_bounds())
         && apart(bounds, right.byte_bounds())
+}
+
+/// Subscripts of a product of plain arrays that is no product of two matrices of floats; `None` where sizes do not
+/// fit (the slow path says how) or where the two functions differ.
+#[inline]
+fn plain_subscripts(operation: &str, left: &ArrayView<'_>, right: &ArrayView<'_>) -> Option<&'static str> {
+    let (rows, columns) = (left.ndim(), right.ndim());
+    if left.dtype != right.dtype || !is_native(left.dtype) || rows == 0 || columns == 0 {
+        return None;
+    }
+    if left.size(rows - 1) != right.size(columns.saturating_sub(2)) {
+        return None;
+    }
+    let batch = |array: &ArrayView<'_>| array.shape().len().saturating_sub(2);
+    let (one, other) = (&left.shape()[..batch(left)], &right.shape()[..batch(right)]);
+    if operation == "dot" && rows.max(columns) > 2 {
+        return None;
+    }
+    let agree = one.iter().rev().zip(other.iter().rev()).all(|(&a, &b)| a == b || a == 1 || b == 1);
+    if !agree {
+        return None;
+    }
+    Some(match (rows, columns) {
+        (1, 1) => "i,i->",
+        (1, _) => "j,...jk->...k",
+        (_, 1) => "...ij,j->...i",
+        _ => "...ij,...jk->...ik",
+    })
 }
 
 #[inline]
@@ -111,7 +140,8 @@ fn try_plain<'py>(
 ) -> Option<PyResult<Bound<'py, PyAny>>> {
     let (left, right) = (exact_array(a)?, exact_array(b)?);
     if !fits(&left, &right) {
-        return None;
+        let subscripts = if out.is_none() { plain_subscripts(operation, &left, &right)? } else { return None };
+        return Some(contract_plain(slf.py(), slf.get(), operation, subscripts, &[left, right]));
     }
     let target = match out {
         None => None,

@@ -8,7 +8,22 @@ use pyo3::prelude::*;
 /// How long a thread sleeps at most before it looks for Python's signals.
 pub(super) const SIGNAL_PERIOD: Duration = Duration::from_millis(50);
 
-/// Says that the run should end.
+/// Says that a run over lanes should end. A body finds it in its lane, a coordinator is given it.
+///
+/// It is cancelled by a lane that raises, by the coordinator's exit, by a map that fails, is interrupted or runs out
+/// of time, and by :meth:`cancel`. Nothing is torn down: bodies look at ``cancelled``, or sleep in :meth:`wait`.
+///
+/// Attributes
+/// ----------
+/// cancelled : bool
+///     Whether the run should end.
+///
+/// Examples
+/// --------
+/// >>> import treadle as td
+/// >>> with td.Lanes([td.CpuEngine.serial()]) as lanes:
+/// ...     lanes.run(lambda lane: lane.control.cancelled)
+/// [False]
 #[pyclass(frozen, name = "LaneControl", module = "treadle._native")]
 pub(super) struct LaneControl(pub(super) treadle_lanes::LaneControl);
 
@@ -26,12 +41,36 @@ impl LaneControl {
         self.0.lanes_running()
     }
 
-    /// Asks every lane and the coordinator to end.
+    /// Ask every lane and the coordinator to end, and wake those that wait. In a map, no further item starts.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treadle as td
+    /// >>> with td.Lanes([td.CpuEngine.serial()]) as lanes:
+    /// ...     lanes.run(lambda lane: (lane.control.cancel(), lane.control.cancelled))
+    /// [(None, True)]
     fn cancel(&self) {
         self.0.cancel();
     }
 
-    /// Sleeps until the run is cancelled or `timeout` seconds are over; returns whether it is cancelled.
+    /// Sleep until the run is cancelled, every lane has ended, or the time is over.
+    ///
+    /// Parameters
+    /// ----------
+    /// timeout : float, optional
+    ///     Seconds; without it there is no limit.
+    ///
+    /// Returns
+    /// -------
+    /// bool
+    ///     Whether the run is cancelled.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treadle as td
+    /// >>> with td.Lanes([td.CpuEngine.serial()]) as lanes:
+    /// ...     lanes.run(lambda lane: lane.control.wait(0.001))
+    /// [False]
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let deadline = match timeout {

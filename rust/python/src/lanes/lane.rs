@@ -6,7 +6,25 @@ use pyo3::prelude::*;
 
 use super::control::LaneControl;
 
-/// A lane of a run: its index, its engine, the run's control, and the rank.
+/// A lane of a run, as its body sees it.
+///
+/// Attributes
+/// ----------
+/// index : int
+///     Position among the lanes.
+/// engine : engine
+///     The lane's engine, ``lanes.engines[index]``.
+/// control : LaneControl
+///     The control of the run.
+/// rank : int or None
+///     The rank in a map across ranks.
+///
+/// Examples
+/// --------
+/// >>> import treadle as td
+/// >>> with td.Lanes([td.CpuEngine.serial(), td.CpuEngine.serial()]) as lanes:
+/// ...     lanes.run(lambda lane: (lane.index, lane.engine is lanes.engines[lane.index], lane.rank))
+/// [(0, True, None), (1, True, None)]
 #[pyclass(frozen, name = "Lane", module = "treadle._native")]
 pub(super) struct Lane {
     /// Position among the lanes; the engine stood at this position.
@@ -64,7 +82,21 @@ thread_local! {
     static CURRENT: RefCell<Option<Py<Lane>>> = const { RefCell::new(None) };
 }
 
-/// The lane that the calling thread is, or None on any other thread.
+/// Tell which lane the calling thread is.
+///
+/// Returns
+/// -------
+/// Lane or None
+///     None on a thread that is no lane's.
+///
+/// Examples
+/// --------
+/// >>> import treadle as td
+/// >>> td.current_lane() is None
+/// True
+/// >>> with td.Lanes([td.CpuEngine.serial()]) as lanes:
+/// ...     td.map_in_lanes(lambda item, engine: td.current_lane().index, "ab", lanes)
+/// [0, 0]
 #[pyfunction]
 pub(super) fn current_lane(py: Python<'_>) -> Option<Py<Lane>> {
     CURRENT.with_borrow(|lane| lane.as_ref().map(|lane| lane.clone_ref(py)))

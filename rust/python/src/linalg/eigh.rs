@@ -13,13 +13,21 @@ use crate::errors::raise;
 
 /// `UPLO=`, in either case as numpy takes it.
 fn triangle_of(object: Option<&Bound<'_, PyAny>>, operation: &'static str) -> PyResult<Triangle> {
-    let Some(object) = object else { return Ok(Triangle::Lower) };
+    let Some(object) = object else {
+        return Ok(Triangle::Lower);
+    };
     match option_text(object, operation, "UPLO", "'L' and 'U'")? {
         "L" | "l" => Ok(Triangle::Lower),
         "U" | "u" => Ok(Triangle::Upper),
         other => {
-            let error = Error::new(ErrorCode::Argument, format!("UPLO is '{other}'; valid are 'L' and 'U'"));
-            Err(raise(object.py(), error.with("argument", "UPLO").in_operation(operation)))
+            let error = Error::new(
+                ErrorCode::Argument,
+                format!("UPLO is '{other}'; valid are 'L' and 'U'"),
+            );
+            Err(raise(
+                object.py(),
+                error.with("argument", "UPLO").in_operation(operation),
+            ))
         }
     }
 }

@@ -28,9 +28,12 @@ pub(super) fn floating<'py>(
     }
     let py = object.py();
     static ARRAYS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-    let arrays =
-        ARRAYS.get_or_try_init(py, || PyModule::import(py, "treadle._arrays").map(Bound::unbind))?.bind(py);
-    let array = arrays.getattr(intern!(py, "as_operand"))?.call1((object, operation, operand))?;
+    let arrays = ARRAYS
+        .get_or_try_init(py, || PyModule::import(py, "treadle._arrays").map(Bound::unbind))?
+        .bind(py);
+    let array = arrays
+        .getattr(intern!(py, "as_operand"))?
+        .call1((object, operation, operand))?;
     match exact_array(&array).map(|view| view.dtype) {
         Some(dtype) if is_field(dtype) => Ok(array),
         Some(DType::F16) | None => {
@@ -91,7 +94,12 @@ pub(super) struct Stack {
 
 impl Stack {
     /// The last two axes are the matrix.
-    pub(super) fn of(py: Python<'_>, view: &ArrayView<'_>, operation: &'static str, operand: usize) -> PyResult<Self> {
+    pub(super) fn of(
+        py: Python<'_>,
+        view: &ArrayView<'_>,
+        operation: &'static str,
+        operand: usize,
+    ) -> PyResult<Self> {
         let ndim = view.ndim();
         if ndim < 2 {
             let error = Error::new(
@@ -191,7 +199,14 @@ impl Stack {
 pub(super) fn shape_text(shape: &[usize]) -> String {
     match shape {
         [one] => format!("({one},)"),
-        _ => format!("({})", shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+        _ => format!(
+            "({})",
+            shape
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
     }
 }
 
@@ -208,6 +223,7 @@ pub(super) fn stack<'py>(
 
 /// The array that `floating` returned, read.
 pub(super) fn view_of<'a>(array: &'a Bound<'_, PyAny>) -> PyResult<ArrayView<'a>> {
-    exact_array(array)
-        .ok_or_else(|| pyo3::exceptions::PyTypeError::new_err("the operand cannot be read in place after conversion"))
+    exact_array(array).ok_or_else(|| {
+        pyo3::exceptions::PyTypeError::new_err("the operand cannot be read in place after conversion")
+    })
 }

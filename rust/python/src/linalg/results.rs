@@ -31,12 +31,29 @@ pub(super) fn named<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     static CLASSES: PyOnceLock<Classes> = PyOnceLock::new();
     let classes = CLASSES.get_or_try_init(py, || {
-        // numpy gives the classes no public name; its functions return them.
-        let numpy = PyModule::import(py, "numpy")?;
-        let one = numpy.call_method1("ones", ((1, 1),))?;
-        let linalg = numpy.getattr("linalg")?;
-        let class = |function: &str| PyResult::Ok(linalg.call_method1(function, (&one,))?.get_type().unbind());
-        PyResult::Ok(Classes { svd: class("svd")?, qr: class("qr")?, eigh: class("eigh")? })
+        // The classes have no public name; pickles find them here. Where they move, numpy's functions return them.
+        let home = PyModule::import(py, "numpy.linalg._linalg");
+        let class = |name: &str, function: &str| {
+            if let Ok(home) = &home
+                && let Ok(class) = home.getattr(name)
+            {
+                return Ok(class.cast_into::<PyType>()?.unbind());
+            }
+            let numpy = PyModule::import(py, "numpy")?;
+            let one = numpy.call_method1("ones", ((1, 1),))?;
+            PyResult::Ok(
+                numpy
+                    .getattr("linalg")?
+                    .call_method1(function, (one,))?
+                    .get_type()
+                    .unbind(),
+            )
+        };
+        PyResult::Ok(Classes {
+            svd: class("SVDResult", "svd")?,
+            qr: class("QRResult", "qr")?,
+            eigh: class("EighResult", "eigh")?,
+        })
     })?;
     let class = match which {
         Named::Svd => &classes.svd,
@@ -58,8 +75,14 @@ pub(super) fn option_text<'a>(
     {
         return Ok(text);
     }
-    let error = Error::new(ErrorCode::Argument, format!("{name} is {}; valid are {valid}", object.repr()?));
-    Err(raise(object.py(), error.with("argument", name).in_operation(operation)))
+    let error = Error::new(
+        ErrorCode::Argument,
+        format!("{name} is {}; valid are {valid}", object.repr()?),
+    );
+    Err(raise(
+        object.py(),
+        error.with("argument", name).in_operation(operation),
+    ))
 }
 
 /// `gauge=`.
@@ -67,7 +90,9 @@ pub(super) fn gauge_of(
     object: Option<&Bound<'_, PyAny>>,
     operation: &'static str,
 ) -> PyResult<treadle_linalg::Gauge> {
-    let Some(object) = object else { return Ok(treadle_linalg::Gauge::Raw) };
+    let Some(object) = object else {
+        return Ok(treadle_linalg::Gauge::Raw);
+    };
     let text = option_text(object, operation, "gauge", "'raw' and 'canonical'")?;
     treadle_linalg::Gauge::from_name(text).map_err(|error| raise(object.py(), error.in_operation(operation)))
 }
@@ -81,7 +106,10 @@ pub(super) fn check_out<'py>(
 ) -> PyResult<()> {
     let py = out.py();
     let arrays = PyModule::import(py, "treadle._arrays")?;
-    arrays.call_method1("check_out", (out, result.getattr("shape")?, operands.to_vec(), operation))?;
+    arrays.call_method1(
+        "check_out",
+        (out, result.getattr("shape")?, operands.to_vec(), operation),
+    )?;
     let (given, wanted) = (out.getattr("dtype")?, result.getattr("dtype")?);
     if given.eq(&wanted)? {
         return Ok(());

@@ -24,11 +24,20 @@ impl<'py, 'a> Call<'py, 'a> {
     pub(super) fn enter(py: Python<'py>, linalg: &'a Linalg, operation: &'static str) -> PyResult<Self> {
         let engine = linalg.engine.get();
         let entered = door::enter(py, engine.cell(), operation)?;
-        Ok(Call { py, engine, operation, entered })
+        Ok(Call {
+            py,
+            engine,
+            operation,
+            entered,
+        })
     }
 
     /// A new C-contiguous array, uninitialised.
-    pub(super) fn new_array(&self, dtype: DType, shape: &[usize]) -> PyResult<(Bound<'py, PyAny>, Address<u8>)> {
+    pub(super) fn new_array(
+        &self,
+        dtype: DType,
+        shape: &[usize],
+    ) -> PyResult<(Bound<'py, PyAny>, Address<u8>)> {
         let (array, data) = new_array(self.py, dtype, shape, None, self.entered.buffers())?;
         Ok((array, Address(data)))
     }

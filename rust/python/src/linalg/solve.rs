@@ -84,7 +84,11 @@ impl Linalg {
         let a = Stack::of(py, &view_of(&a_array)?, "solve", 0)?.square(py, "solve", 0)?;
         let b_view = view_of(&b_array)?;
         let vector = b_view.ndim() == 1;
-        let b = if vector { Stack::of_vector(&b_view) } else { Stack::of(py, &b_view, "solve", 1)? };
+        let b = if vector {
+            Stack::of_vector(&b_view)
+        } else {
+            Stack::of(py, &b_view, "solve", 1)?
+        };
         if a.rows != b.rows {
             let error = Error::new(
                 ErrorCode::MatrixShape,
@@ -103,7 +107,11 @@ impl Linalg {
         let (a, b) = (a.broadcast(&batch), b.broadcast(&batch));
         let (n, sides) = (b.rows, b.cols);
         let call = Call::enter(py, self, "solve")?;
-        let shape = if vector { b.shape_with(&[n]) } else { b.shape_with(&[n, sides]) };
+        let shape = if vector {
+            b.shape_with(&[n])
+        } else {
+            b.shape_with(&[n, sides])
+        };
         let (x, data) = call.new_array(dtype, &shape)?;
         let nanoseconds = a.count() * cost::solve(n, sides, dtype.is_complex());
         call.run(nanoseconds, |token, policy| {

@@ -37,9 +37,15 @@ fn outs<'py>(
     }
     let error = Error::new(
         ErrorCode::Argument,
-        format!("out is a {}; give a tuple of three arrays, (u, s, vh)", out.get_type().name()?),
+        format!(
+            "out is a {}; give a tuple of three arrays, (u, s, vh)",
+            out.get_type().name()?
+        ),
     );
-    Err(raise(out.py(), error.with("argument", "out").in_operation(operation)))
+    Err(raise(
+        out.py(),
+        error.with("argument", "out").in_operation(operation),
+    ))
 }
 
 impl Linalg {
@@ -112,14 +118,26 @@ unsafe fn core<T: Field>(
     s: Address<u8>,
     vh: Address<u8>,
 ) -> treadle_core::Result<()> {
-    let out = SvdOut::<T> { u: u.get().cast(), s: s.get().cast(), vh: vh.get().cast() };
+    let out = SvdOut::<T> {
+        u: u.get().cast(),
+        s: s.get().cast(),
+        vh: vh.get().cast(),
+    };
     let matrices = a.matrices::<T>();
     // SAFETY: passed on.
     unsafe {
         if request.hermitian {
             treadle_linalg::svd_hermitian(token, policy, &matrices, request.gauge, request.check_finite, out)
         } else if request.vectors {
-            treadle_linalg::svd(token, policy, &matrices, request.full, request.gauge, request.check_finite, out)
+            treadle_linalg::svd(
+                token,
+                policy,
+                &matrices,
+                request.full,
+                request.gauge,
+                request.check_finite,
+                out,
+            )
         } else {
             treadle_linalg::svdvals(token, policy, &matrices, request.check_finite, out.s)
         }
@@ -217,9 +235,13 @@ impl Linalg {
     /// array([3., 1.])
     #[pyo3(signature = (a, /, *, check_finite = true))]
     fn svdvals<'py>(&self, a: &Bound<'py, PyAny>, check_finite: bool) -> PyResult<Bound<'py, PyAny>> {
-        let request =
-            Request { full: false, vectors: false, hermitian: false, gauge: Gauge::Raw, check_finite };
+        let request = Request {
+            full: false,
+            vectors: false,
+            hermitian: false,
+            gauge: Gauge::Raw,
+            check_finite,
+        };
         self.decompose(a, "svdvals", &request, None)
     }
 }
-
