@@ -104,7 +104,8 @@ def split_arguments(subscripts: Any, operands: tuple[Any, ...], operation: str) 
 
 def _dtype_of(dtype: Any, operation: str) -> np.dtype[Any]:
     try:
-        return np.dtype(dtype)
+        read: np.dtype[Any] = np.dtype(dtype)
+        return read
     except TypeError as error:
         raise DTypeError(
             f"{operation}: dtype is {dtype!r}, which is no dtype ({error})",

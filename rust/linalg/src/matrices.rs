@@ -295,3 +295,27 @@ pub(crate) unsafe fn store_rows<T: Field>(
         }
     }
 }
+
+/// Every entry off the diagonal is exactly zero.
+///
+/// # Safety
+/// `a` is `m` by `n`, column-major without gaps.
+pub(crate) unsafe fn is_diagonal<T: Field>(a: *const T, m: usize, n: usize) -> bool {
+    (0..n).all(|col| {
+        (0..m).all(|row| {
+            // SAFETY: row and col are in range.
+            row == col || unsafe { *a.add(row + col * m) } == T::ZERO
+        })
+    })
+}
+
+/// Writes NaN to `len` elements.
+///
+/// # Safety
+/// `to` holds `len` elements.
+pub(crate) unsafe fn fill_nan<T: Field>(to: *mut T, len: usize) {
+    for i in 0..len {
+        // SAFETY: i < len.
+        unsafe { *to.add(i) = T::from_parts(T::R::NAN, T::R::NAN) };
+    }
+}

@@ -3,10 +3,9 @@
 use crate::failure::Failure;
 use crate::field::{Field, RealNumber};
 use crate::gauge::{Gauge, phase};
-use crate::matrices::{Matrices, Part, View, store_rows};
+use crate::matrices::{Matrices, Part, View, fill_nan, store_rows};
 use crate::run::Batch;
 use crate::scaling::Scaling;
-use crate::svd::fill_nan;
 use crate::workspace::{need, take};
 use crate::{cost, householder};
 use faer::dyn_stack::{MemStack, StackReq};

@@ -7,10 +7,9 @@
 use crate::cost;
 use crate::failure::Failure;
 use crate::field::{Field, RealNumber};
-use crate::matrices::{Matrices, Part, View, store_rows};
+use crate::matrices::{Matrices, Part, View, fill_nan, store_rows};
 use crate::run::{Batch, Target};
 use crate::scaling::Scaling;
-use crate::svd::fill_nan;
 use crate::workspace::{need, read, take, write};
 use faer::dyn_stack::{MemStack, StackReq};
 use faer::linalg::lu::partial_pivoting::factor::{PartialPivLuParams, lu_in_place, lu_in_place_scratch};

@@ -5,10 +5,10 @@
 //! iteration runs instead.
 
 use crate::failure::Failure;
-use crate::field::{Field, RealNumber};
+use crate::field::Field;
 use crate::gauge::{Gauge, fix_column, phase, turn_row};
 use crate::guard::Origin;
-use crate::matrices::{Matrices, Part, View, store_rows};
+use crate::matrices::{Matrices, Part, View, fill_nan, is_diagonal, store_rows};
 use crate::run::Batch;
 use crate::scaling::Scaling;
 use crate::workspace::{need, read, take, write};
@@ -342,30 +342,6 @@ unsafe fn take_real<T: Field>(diagonal: *const T, s: &mut [T::R]) {
     for (i, value) in s.iter_mut().enumerate() {
         // SAFETY: i < len.
         *value = unsafe { *diagonal.add(i) }.re();
-    }
-}
-
-/// Every entry off the diagonal is exactly zero.
-///
-/// # Safety
-/// `a` is `m` by `n`, column-major without gaps.
-pub(crate) unsafe fn is_diagonal<T: Field>(a: *const T, m: usize, n: usize) -> bool {
-    (0..n).all(|col| {
-        (0..m).all(|row| {
-            // SAFETY: row and col are in range.
-            row == col || unsafe { *a.add(row + col * m) } == T::ZERO
-        })
-    })
-}
-
-/// Writes NaN to `len` elements.
-///
-/// # Safety
-/// `to` holds `len` elements.
-pub(crate) unsafe fn fill_nan<T: Field>(to: *mut T, len: usize) {
-    for i in 0..len {
-        // SAFETY: i < len.
-        unsafe { *to.add(i) = T::from_parts(T::R::NAN, T::R::NAN) };
     }
 }
 

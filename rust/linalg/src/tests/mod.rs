@@ -5,6 +5,7 @@ mod cholesky;
 mod dense;
 mod eigh;
 mod library;
+mod non_finite;
 mod qr;
 mod solve;
 mod speed;

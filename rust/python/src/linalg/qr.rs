@@ -44,9 +44,9 @@ impl Linalg {
     /// Examples
     /// --------
     /// >>> import numpy as np, treadle as td
-    /// >>> q, r = td.CpuEngine.serial().linalg.qr(np.array([[0.0, 1.0], [2.0, 0.0]]), gauge="canonical")
+    /// >>> q, r = td.CpuEngine.serial().linalg.qr(np.array([[0.0, 1.0], [2.0, 3.0]]), gauge="canonical")
     /// >>> r
-    /// array([[2., 0.],
+    /// array([[2., 3.],
     ///        [0., 1.]])
     #[pyo3(
         signature = (a, mode = None, *, gauge = None, check_finite = true),
