@@ -65,8 +65,8 @@ def test_info_says_why_a_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> 
     def absent(name: str):
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(info.importlib, "import_module", missing)
-    monkeypatch.setattr(info.importlib.metadata, "version", absent)
+    monkeypatch.setattr(importlib, "import_module", missing)
+    monkeypatch.setattr(importlib.metadata, "version", absent)
     found = info.collect()
     assert found["pools"] == {"found": None, "why": "no threadpoolctl here"}
     assert found["mpi"]["why"] == "mpi4py is not installed"

@@ -72,6 +72,13 @@ def test_the_files_that_pages_name_exist() -> None:
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
 
+def test_the_reference_has_every_public_name() -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").glob("*.md"))
+    names = set(td.__all__) - set(exceptions.__all__) - {"__version__"}
+    assert len(names) >= 10
+    assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", text)] == []
+
+
 def test_the_error_table_has_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "_ext"))
     rows = importlib.import_module("error_rows").rows()

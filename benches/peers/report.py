@@ -70,7 +70,7 @@ def page(
             ]
         lines.append(
             f"| {row['title']} | {seconds(row['ours'])} | {row['against']} | {seconds(row['theirs'])} "
-            f"| {row['ratio']:.2f} | {verdict(row['ratio'], row['asked'])} |"
+            f"| {row['ratio']:.3g} | {verdict(row['ratio'], row['asked'])} |"
         )
         if row is rows[-1] or rows[rows.index(row) + 1]["section"] != section:
             lines.append("")

@@ -19,8 +19,10 @@ from treadle.exceptions import ArgumentError, BroadcastError, DTypeError, PathEr
 if TYPE_CHECKING:
     from treadle._native import CpuEngine
 
-    Terms = list[int | None]
-    Source = str | tuple[list[Terms], Terms | None, list[str]]
+#: Numbered labels of one operand or of the output; None is an ellipsis.
+Terms = list[int | None]
+#: Subscripts: text, or the lists of the operands, that of the output if it was written, and a name for each number.
+Source = str | tuple[list[Terms], Terms | None, list[str]]
 
 _CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 _ORDERS = ("K", "C", "F", "A")

@@ -2,10 +2,30 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Generic, Literal, Self, TypeVar, final
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, final, overload
 
 import numpy.typing as npt
+from typing_extensions import disjoint_base
 
+__all__ = [
+    "CpuEngine",
+    "Lane",
+    "LaneControl",
+    "LaneStream",
+    "Lanes",
+    "Lease",
+    "Linalg",
+    "PlanCache",
+    "Policy",
+    "Pool",
+    "__version__",
+    "_allowed_cpu_count",
+    "_bind_subscripts",
+    "_error_codes",
+    "_raise",
+    "cpu_provider_id",
+    "current_lane",
+]
 __version__: str
 
 _T = TypeVar("_T")
@@ -15,6 +35,9 @@ _Terms = list[int | None]
 _Source = str | tuple[list[_Terms], _Terms | None, list[str]]
 _Batch = Literal["auto", "sequential", "outer", "inner"] | tuple[Literal["split"], int]
 
+_Array = npt.NDArray[Any]
+_Gauge = Literal["raw", "canonical"]
+
 def cpu_provider_id() -> str: ...
 def _allowed_cpu_count() -> int: ...
 def _error_codes() -> dict[str, str]: ...
@@ -22,6 +45,7 @@ def _raise(code: str) -> None: ...
 def _bind_subscripts(
     operation: str, subscripts: _Source, shapes: list[list[int]]
 ) -> tuple[list[list[int]], list[int], list[int], list[str]]: ...
+
 @final
 class Pool:
     def __new__(
@@ -66,6 +90,7 @@ class Policy:
         /,
     ) -> bool: ...
 
+@disjoint_base
 class CpuEngine:
     def __new__(
         cls,
@@ -95,6 +120,8 @@ class CpuEngine:
     def state(self) -> Literal["open", "busy", "broken", "closed"]: ...
     @property
     def plan_cache(self) -> PlanCache: ...
+    @property
+    def linalg(self) -> Linalg: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -188,6 +215,7 @@ class LaneStream(Generic[_T_co]):
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...
 
+@disjoint_base
 class Lanes:
     def __new__(cls, engines: Iterable[Any], *, stack_bytes: int = ...) -> Self: ...
     @property
@@ -234,3 +262,61 @@ class Lanes:
     def _panic_in_lane(self, lane: int) -> None: ...
 
 def current_lane() -> Lane | None: ...
+
+class _SVDResult(NamedTuple):
+    U: _Array
+    S: _Array
+    Vh: _Array
+
+class _QRResult(NamedTuple):
+    Q: _Array
+    R: _Array
+
+class _EighResult(NamedTuple):
+    eigenvalues: _Array
+    eigenvectors: _Array
+
+@final
+class Linalg:
+    @overload
+    def svd(
+        self,
+        a: Any,
+        full_matrices: bool = True,
+        compute_uv: Literal[True] = True,
+        hermitian: bool = False,
+        *,
+        gauge: _Gauge = "raw",
+        check_finite: bool = True,
+        out: tuple[_Array, _Array, _Array] | None = None,
+    ) -> _SVDResult: ...
+    @overload
+    def svd(
+        self,
+        a: Any,
+        full_matrices: bool = True,
+        *,
+        compute_uv: Literal[False],
+        hermitian: bool = False,
+        gauge: _Gauge = "raw",
+        check_finite: bool = True,
+        out: _Array | None = None,
+    ) -> _Array: ...
+    def svdvals(self, a: Any, /, *, check_finite: bool = True) -> _Array: ...
+    @overload
+    def qr(
+        self,
+        a: Any,
+        mode: Literal["reduced", "complete"] = "reduced",
+        *,
+        gauge: _Gauge = "raw",
+        check_finite: bool = True,
+    ) -> _QRResult: ...
+    @overload
+    def qr(self, a: Any, mode: Literal["r"], *, gauge: _Gauge = "raw", check_finite: bool = True) -> _Array: ...
+    def eigh(
+        self, a: Any, UPLO: Literal["L", "U", "l", "u"] = "L", *, gauge: _Gauge = "raw", check_finite: bool = True
+    ) -> _EighResult: ...
+    def eigvalsh(self, a: Any, UPLO: Literal["L", "U", "l", "u"] = "L", *, check_finite: bool = True) -> _Array: ...
+    def solve(self, a: Any, b: Any, *, check_finite: bool = True) -> _Array: ...
+    def cholesky(self, a: Any, /, *, upper: bool = False, check_finite: bool = True) -> _Array: ...

@@ -433,6 +433,12 @@ class EngineSpec:
         -------
         CpuEngine
             With a plan cache and buffers of its own.
+
+        Examples
+        --------
+        >>> import treadle as td
+        >>> td.EngineSpec(threads=2, batch="outer").build().batch
+        'outer'
         """
         return CpuEngine(
             batch=self.batch,

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
-import json
 import os
-import platform
-import subprocess
 import sys
 from typing import Any
 
@@ -34,7 +30,12 @@ _NEIGHBOURS = (
 )
 
 
+# What is imported inside the functions below costs some 25 ms, and ``import treadle`` imports this module.
+
+
 def _version(distribution: str) -> str | None:
+    import importlib.metadata
+
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
@@ -85,6 +86,9 @@ def _mpi() -> dict[str, Any]:
     Where this process has not loaded it already, another one is asked: loading it here would either initialise MPI or
     leave it uninitialised for whoever uses it next.
     """
+    import json
+    import subprocess
+
     found: dict[str, Any] = {"vendor": None, "version": None, "mpi4py": _version("mpi4py"), "why": None}
     if found["mpi4py"] is None:
         return {**found, "why": "mpi4py is not installed"}
@@ -138,6 +142,8 @@ def collect() -> dict[str, Any]:
     >>> collect()["provider"]
     'treadle.cpu.native'
     """
+    import platform
+
     import treadle as td
 
     return {

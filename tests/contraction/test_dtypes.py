@@ -147,9 +147,6 @@ def test_out_08_bool_is_or_and(engines: dict[int, td.CpuEngine], small: Make, sh
     assert engine.einsum("i->i", numbers, dtype=bool, casting="unsafe").tolist() == [False, True, True, True]
 
 
-@pytest.mark.xfail(
-    reason="Bool of the core multiplies bytes bit by bit: 2 and 4 are both true, and 2 & 4 is not", strict=True
-)
 def test_out_08_any_byte_but_zero_is_true(engine: td.CpuEngine) -> None:
     """Arrays of bool may hold other bytes (views of uint8); 0 or 1 comes out, as from numpy."""
     two, four = np.full((3, 3), 2, "uint8").view(bool), np.full((3, 3), 4, "uint8").view(bool)

@@ -492,9 +492,6 @@ def test_out_07_column_means_of_two_million_rows(engine: td.CpuEngine) -> None:
         assert np.abs(value / right - 1).max() < 25 * np.finfo("float32").eps
 
 
-@pytest.mark.xfail(
-    reason="a row times a tall matrix is one running sum over K: 1e-3 off after two million terms", strict=True
-)
 @pytest.mark.parametrize("columns", [3])
 def test_out_07_products_with_two_million_terms(engine: td.CpuEngine, columns: int) -> None:
     rng = np.random.default_rng(5)

@@ -55,6 +55,8 @@ def test_import_brings_no_optional_package(probes) -> None:
     roots = {name.split(".")[0] for name in probes[0]["new"]}
     assert "treadle" in roots
     assert roots.isdisjoint(OPTIONAL)
+    # Parts of the standard library that only the tools need, and that cost more than the rest together.
+    assert set(probes[0]["new"]).isdisjoint({"importlib.metadata", "subprocess", "email", "argparse"})
 
 
 def test_import_is_quick(probes, record_property) -> None:

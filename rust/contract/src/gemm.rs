@@ -3,7 +3,7 @@
 use crate::policy::{self, BatchPolicy};
 use std::sync::atomic::{AtomicBool, Ordering};
 use treadle_core::{Bool, Complex32, Complex64, DType, Element, Error, Result};
-use treadle_kernels::{Isa, Matrix, Product, dot_conj, plain, small};
+use treadle_kernels::{COLUMNS, Isa, Matrix, Product, combine_rows, dot_conj, plain, small};
 use treadle_strided::Nest;
 use treadle_team::{Interrupted, Token};
 
@@ -61,6 +61,8 @@ macro_rules! float_elements {
                 unsafe {
                     if product.m == 1 && product.n == 1 {
                         inner(product, a, b, c, alpha, beta);
+                    } else if let Some((product, x, rows)) = tall(product, a, b) {
+                        combination(&product, x, rows, c, alpha, beta);
                     } else if isa == Isa::Scalar {
                         plain::multiply(isa, product, a, b, c, alpha, beta);
                     } else {
@@ -88,6 +90,64 @@ unsafe fn inner<T: Element>(product: &Product, a: *const T, b: *const T, c: *mut
         } else {
             sum.add(beta.mul(c.read()))
         });
+    }
+}
+
+/// More terms than this in one running sum would cost accuracy.
+const RUNNING_SUM: usize = 512;
+
+/// A long row times a matrix of contiguous rows, or the transpose of that as one.
+fn tall<T>(product: &Product, a: *const T, b: *const T) -> Option<(Product, *const T, *const T)> {
+    if product.k <= RUNNING_SUM {
+        None
+    } else if product.m == 1 && product.b.column == 1 {
+        Some((*product, a, b))
+    } else if product.n == 1 && product.a.row == 1 {
+        Some((product.transposed(), b, a))
+    } else {
+        None
+    }
+}
+
+/// One row times a matrix of contiguous rows.
+///
+/// # Safety
+/// As `MatrixElement::product`, with one row and `b.column` of one.
+unsafe fn combination<T: Element>(
+    product: &Product,
+    x: *const T,
+    rows: *const T,
+    c: *mut T,
+    alpha: T,
+    beta: T,
+) {
+    let conj = [product.a.conj, product.b.conj];
+    let mut sums = [T::ZERO; COLUMNS];
+    for first in (0..product.n).step_by(COLUMNS) {
+        let columns = COLUMNS.min(product.n - first);
+        // SAFETY: these columns of the matrix and of the result, which is read only when it holds values.
+        unsafe {
+            let rows = rows.add(first);
+            combine_rows(
+                product.k,
+                columns,
+                x,
+                product.a.column,
+                rows,
+                product.b.row,
+                conj,
+                &mut sums,
+            );
+            for (j, &sum) in sums.iter().enumerate().take(columns) {
+                let target = c.offset((first + j) as isize * product.c.column);
+                let sum = if alpha == T::ONE { sum } else { alpha.mul(sum) };
+                target.write(if beta == T::ZERO {
+                    sum
+                } else {
+                    sum.add(beta.mul(target.read()))
+                });
+            }
+        }
     }
 }
 

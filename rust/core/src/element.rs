@@ -3,7 +3,7 @@
 use crate::{DType, Scalar};
 use num_complex::{Complex32, Complex64};
 
-/// numpy's `bool`: one byte, zero or one. Addition is `or`, multiplication `and`.
+/// numpy's `bool`: one byte, of which any but zero is true; results are zero or one. Addition is `or`, multiplication `and`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(transparent)]
 pub struct Bool(pub u8);
@@ -79,11 +79,11 @@ impl Element for Bool {
     const ONE: Self = Bool(1);
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        Bool(self.0 | other.0)
+        Bool(u8::from((self.0 | other.0) != 0))
     }
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
-        Bool(self.0 & other.0)
+        Bool(u8::from((self.0 != 0) & (other.0 != 0)))
     }
     fn from_scalar(scalar: Scalar) -> Self {
         Bool(u8::from(!scalar.is_zero()))
@@ -167,6 +167,12 @@ mod tests {
         assert_eq!(Element::mul(i64::MAX, 2), -2);
         assert_eq!(Bool(1).add(Bool(1)), Bool(1));
         assert_eq!(Bool(1).mul(Bool(0)), Bool(0));
+        assert_eq!(
+            Bool(2).mul(Bool(4)),
+            Bool(1),
+            "a byte from elsewhere may be true in another bit"
+        );
+        assert_eq!(Bool(2).add(Bool(0)), Bool(1));
         assert_eq!(u8::from_scalar(Scalar::Int(257)), 1);
         assert_eq!(i64::from_scalar(Scalar::Int((1 << 62) + 1)), (1 << 62) + 1);
     }

@@ -61,7 +61,7 @@ pub(super) unsafe fn execute(
     })
 }
 
-fn const_pointers<'a>(pointers: &'a [*mut u8]) -> &'a [*const u8] {
+fn const_pointers(pointers: &[*mut u8]) -> &[*const u8] {
     // SAFETY: `*mut u8` and `*const u8` have the same representation.
     unsafe { std::slice::from_raw_parts(pointers.as_ptr().cast::<*const u8>(), pointers.len()) }
 }

@@ -60,7 +60,7 @@ pub(super) fn stats_dict<'py>(py: Python<'py>, stats: &CacheStats) -> PyResult<B
 #[pymethods]
 impl PyPlanCache {
     #[new]
-    #[pyo3(signature = (capacity = 512, *, _hash_bits = 64), text_signature = "(capacity=512)")]
+    #[pyo3(signature = (capacity = 512, *, _hash_bits = 64), text_signature = "(capacity=512, *, _hash_bits=64)")]
     fn new(py: Python<'_>, capacity: i64, _hash_bits: u32) -> PyResult<Self> {
         let Ok(capacity) = usize::try_from(capacity) else {
             return Err(raise(
