@@ -15,10 +15,12 @@ VENV := $(abspath .venv)
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 export VIRTUAL_ENV := $(VENV)
-# The extension's build scripts look for the interpreter here: one answer for maturin, clippy and cargo, so that none of
-# them compiles again what another has compiled.
+# The extension's build scripts look for the interpreter here.
 export PYO3_PYTHON := $(BIN)/python
 unexport PYTHONPATH
+# What maturin tells those build scripts. clippy tells them the same, so that the next build compiles nothing again.
+AS_MATURIN := env PYO3_BUILD_EXTENSION_MODULE=1 $$(for file in $(CURDIR)/target/maturin/pyo3-config-*.txt; do \
+	if test -e "$$file"; then echo "PYO3_CONFIG_FILE=$$file"; break; fi; done)
 # mpiexec of the mpi extra stands in the environment too.
 PYTEST := PATH="$(BIN):$$PATH" $(BIN)/python -m pytest
 
@@ -76,7 +78,7 @@ test-slow: $(STAMPS)/packages-test $(STAMPS)/packages-mpi $(STAMPS)/packages-dem
 
 lint: $(STAMPS)/packages-lint $(STAMPS)/packages-test $(STAMPS)/packages-mpi $(STAMPS)/packages-demo $(STAMPS)/native
 	cargo fmt --all --check
-	cargo clippy --locked --release --workspace --all-targets --quiet -- -D warnings
+	$(AS_MATURIN) cargo clippy --locked --release --workspace --all-targets --quiet -- -D warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

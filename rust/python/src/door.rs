@@ -23,8 +23,13 @@ const SIGNAL_PERIOD: Duration = Duration::from_millis(40);
 
 /// Takes the engine for one operation.
 #[inline]
-pub(crate) fn enter<'a>(py: Python<'_>, cell: &'a EngineCell, operation: &'static str) -> PyResult<Entered<'a>> {
-    cell.enter().map_err(|error| raise(py, error.in_operation(operation)))
+pub(crate) fn enter<'a>(
+    py: Python<'_>,
+    cell: &'a EngineCell,
+    operation: &'static str,
+) -> PyResult<Entered<'a>> {
+    cell.enter()
+        .map_err(|error| raise(py, error.in_operation(operation)))
 }
 
 /// Runs a short operation: attached, within a few microseconds.
@@ -95,11 +100,16 @@ struct SignalWatch {
 
 impl SignalWatch {
     fn new() -> Self {
-        SignalWatch { last_look: Mutex::new(Cell::new(Instant::now())), raised: Mutex::new(None) }
+        SignalWatch {
+            last_look: Mutex::new(Cell::new(Instant::now())),
+            raised: Mutex::new(None),
+        }
     }
 
     fn arrived(&self) -> bool {
-        let Ok(last_look) = self.last_look.try_lock() else { return false };
+        let Ok(last_look) = self.last_look.try_lock() else {
+            return false;
+        };
         let now = Instant::now();
         if now.duration_since(last_look.get()) < SIGNAL_PERIOD {
             return false;

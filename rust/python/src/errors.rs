@@ -10,7 +10,9 @@ use treadle_core::{Detail, Error, ErrorCode};
 pub(crate) fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyType>> {
     static EXCEPTIONS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let module = EXCEPTIONS
-        .get_or_try_init(py, || PyModule::import(py, "treadle.exceptions").map(Bound::unbind))?
+        .get_or_try_init(py, || {
+            PyModule::import(py, "treadle.exceptions").map(Bound::unbind)
+        })?
         .bind(py);
     Ok(module.getattr(name)?.cast_into::<PyType>()?)
 }
@@ -61,7 +63,10 @@ fn _raise(py: Python<'_>, code: &str) -> PyResult<()> {
     match ErrorCode::ALL.iter().find(|candidate| candidate.code() == code) {
         Some(&code) => Err(raise(
             py,
-            Error::new(code, "raised by a test").with_operand(1).in_operation("test").with("index", 2usize),
+            Error::new(code, "raised by a test")
+                .with_operand(1)
+                .in_operation("test")
+                .with("index", 2usize),
         )),
         None => Ok(()),
     }

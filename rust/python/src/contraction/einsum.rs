@@ -31,7 +31,11 @@ pub(super) fn push_layout(key: &mut CacheKey, array: &ArrayView<'_>) {
 
 /// What the plan has to know of an operand.
 pub(super) fn operand_spec(array: &ArrayView<'_>, conj: bool) -> OperandSpec {
-    OperandSpec { shape: array.sizes(), strides: array.strides(), conj }
+    OperandSpec {
+        shape: array.sizes(),
+        strides: array.strides(),
+        conj,
+    }
 }
 
 /// Dtypes that the core contracts as they are; half precisions are widened by the package first.
@@ -53,7 +57,9 @@ fn make_plan(
     let mut request = PlanRequest::new(dtype, subscripts, operands);
     request.isa = engine.options().isa;
     let plan = Arc::new(Plan::new(&request)?);
-    engine.plans().insert(key, Arc::clone(&plan), plan.retained_bytes());
+    engine
+        .plans()
+        .insert(key, Arc::clone(&plan), plan.retained_bytes());
     Ok(plan)
 }
 
@@ -83,8 +89,13 @@ pub(super) fn contract_plain<'py>(
         None => make_plan(&engine, &key, subscripts, dtype, arrays)
             .map_err(|error| raise(py, error.in_operation(operation)))?,
     };
-    let (out, data) =
-        new_array(py, dtype, plan.output_shape(), Some(plan.output_strides()), engine.buffers())?;
+    let (out, data) = new_array(
+        py,
+        dtype,
+        plan.output_shape(),
+        Some(plan.output_strides()),
+        engine.buffers(),
+    )?;
     let mut pointers = [std::ptr::null_mut(); PLAIN_OPERANDS];
     for (pointer, array) in pointers.iter_mut().zip(arrays) {
         *pointer = array.data;
@@ -105,7 +116,11 @@ pub(super) fn contract_plain<'py>(
         )?;
     }
     drop(engine);
-    if plan.output_shape().is_empty() { view::to_scalar(out) } else { Ok(out) }
+    if plan.output_shape().is_empty() {
+        view::to_scalar(out)
+    } else {
+        Ok(out)
+    }
 }
 
 /// A positional argument that was given, be it `None`: an operand that is `None` is an error, not a missing one.
@@ -221,7 +236,18 @@ impl PyCpuEngine {
         let (Given(a), Given(b)) = (a, b);
         if let (Some(a), Some(b)) = (&a, &b)
             && operands.is_empty()
-            && all_absent(&[&out, &dtype, &casting, &order, &optimize, &alpha, &beta, &conj, &route, &memory_limit])
+            && all_absent(&[
+                &out,
+                &dtype,
+                &casting,
+                &order,
+                &optimize,
+                &alpha,
+                &beta,
+                &conj,
+                &route,
+                &memory_limit,
+            ])
             && let Ok(text) = subscripts.cast::<PyString>()
             && let (Some(left), Some(right)) = (exact_array(a), exact_array(b))
             && left.dtype == right.dtype
@@ -230,7 +256,18 @@ impl PyCpuEngine {
             return contract_plain(py, slf.get(), "einsum", text.to_str()?, &[left, right]);
         }
         if let (Some(a), None) = (&a, &b)
-            && all_absent(&[&out, &dtype, &casting, &order, &optimize, &alpha, &beta, &conj, &route, &memory_limit])
+            && all_absent(&[
+                &out,
+                &dtype,
+                &casting,
+                &order,
+                &optimize,
+                &alpha,
+                &beta,
+                &conj,
+                &route,
+                &memory_limit,
+            ])
             && let Ok(text) = subscripts.cast::<PyString>()
             && let Some(array) = exact_array(a)
             && is_native(array.dtype)
@@ -239,7 +276,18 @@ impl PyCpuEngine {
         }
         if let (Some(a), Some(b)) = (&a, &b)
             && (1..=PLAIN_OPERANDS - 2).contains(&operands.len())
-            && all_absent(&[&out, &dtype, &casting, &order, &optimize, &alpha, &beta, &conj, &route, &memory_limit])
+            && all_absent(&[
+                &out,
+                &dtype,
+                &casting,
+                &order,
+                &optimize,
+                &alpha,
+                &beta,
+                &conj,
+                &route,
+                &memory_limit,
+            ])
             && let Ok(text) = subscripts.cast::<PyString>()
             && let (Some(left), Some(right)) = (exact_array(a), exact_array(b))
             && left.dtype == right.dtype
@@ -249,7 +297,11 @@ impl PyCpuEngine {
             arrays[1] = right;
             let mut count = 2;
             let rest: Vec<Bound<'py, PyAny>> = operands.iter().collect();
-            for array in rest.iter().map_while(exact_array).take_while(|array| array.dtype == left.dtype) {
+            for array in rest
+                .iter()
+                .map_while(exact_array)
+                .take_while(|array| array.dtype == left.dtype)
+            {
                 arrays[count] = array;
                 count += 1;
             }
@@ -258,7 +310,18 @@ impl PyCpuEngine {
             }
         }
         let operands = operands_tuple(py, &[a.as_ref(), b.as_ref()], operands)?;
-        let options = (out, dtype, casting, order, optimize, alpha, beta, conj, route, memory_limit);
+        let options = (
+            out,
+            dtype,
+            casting,
+            order,
+            optimize,
+            alpha,
+            beta,
+            conj,
+            route,
+            memory_limit,
+        );
         call_package(py, "einsum", (slf, subscripts, operands, options))
     }
 }

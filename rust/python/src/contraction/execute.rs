@@ -44,20 +44,49 @@ pub(super) unsafe fn execute(
     if plan.estimate_ns() < door::DETACH_NS {
         return door::run_short(py, cell, operation, engine, |engine| {
             let mut parts = engine.begin()?;
-            let mut scratch = PooledScratch { buffers: parts.buffers, held: Vec::new() };
+            let mut scratch = PooledScratch {
+                buffers: parts.buffers,
+                held: Vec::new(),
+            };
             // SAFETY: the caller's contract.
-            unsafe { plan.execute(&mut parts.token, parts.batch, &mut scratch, const_pointers(operands), out, alpha, beta) }
+            unsafe {
+                plan.execute(
+                    &mut parts.token,
+                    parts.batch,
+                    &mut scratch,
+                    const_pointers(operands),
+                    out,
+                    alpha,
+                    beta,
+                )
+            }
         });
     }
     let addresses: Vec<Address<u8>> = operands.iter().map(|&pointer| Address(pointer)).collect();
     let out = Address(out);
     door::run_long(py, cell, operation, engine, move |engine, poll| {
-        let pointers: Vec<*const u8> = addresses.iter().map(|address| address.get().cast_const()).collect();
+        let pointers: Vec<*const u8> = addresses
+            .iter()
+            .map(|address| address.get().cast_const())
+            .collect();
         let mut parts = engine.begin()?;
-        let mut scratch = PooledScratch { buffers: parts.buffers, held: Vec::new() };
+        let mut scratch = PooledScratch {
+            buffers: parts.buffers,
+            held: Vec::new(),
+        };
         let mut token = parts.token.with_poll(poll);
         // SAFETY: the caller's contract.
-        unsafe { plan.execute(&mut token, parts.batch, &mut scratch, &pointers, out.get(), alpha, beta) }
+        unsafe {
+            plan.execute(
+                &mut token,
+                parts.batch,
+                &mut scratch,
+                &pointers,
+                out.get(),
+                alpha,
+                beta,
+            )
+        }
     })
 }
 

@@ -22,7 +22,11 @@ use crate::errors::raise;
 /// Subscripts as text, or as `(inputs, output, names)` with labels numbered and `None` for an ellipsis.
 pub(super) enum Source {
     Text(String),
-    Lists { inputs: Vec<Vec<Term>>, output: Option<Vec<Term>>, names: Vec<String> },
+    Lists {
+        inputs: Vec<Vec<Term>>,
+        output: Option<Vec<Term>>,
+        names: Vec<String>,
+    },
 }
 
 impl Source {
@@ -32,8 +36,11 @@ impl Source {
         }
         type Terms = Vec<Option<u32>>;
         let (inputs, output, names) = object.extract::<(Vec<Terms>, Option<Terms>, Vec<String>)>()?;
-        let terms =
-            |list: Terms| list.into_iter().map(|term| term.map_or(Term::Ellipsis, Term::Label)).collect::<Vec<_>>();
+        let terms = |list: Terms| {
+            list.into_iter()
+                .map(|term| term.map_or(Term::Ellipsis, Term::Label))
+                .collect::<Vec<_>>()
+        };
         Ok(Source::Lists {
             inputs: inputs.into_iter().map(terms).collect(),
             output: output.map(terms),
@@ -44,11 +51,16 @@ impl Source {
     pub(super) fn subscripts(&self) -> treadle_core::Result<Subscripts> {
         match self {
             Source::Text(text) => Subscripts::parse(text),
-            Source::Lists { inputs, output, names } => {
-                Subscripts::from_terms(inputs, output.as_deref(), |label| {
-                    names.get(label as usize).cloned().unwrap_or_else(|| label.to_string())
-                })
-            }
+            Source::Lists {
+                inputs,
+                output,
+                names,
+            } => Subscripts::from_terms(inputs, output.as_deref(), |label| {
+                names
+                    .get(label as usize)
+                    .cloned()
+                    .unwrap_or_else(|| label.to_string())
+            }),
         }
     }
 
@@ -77,7 +89,11 @@ impl Source {
 pub(super) fn optimize_of(object: &Bound<'_, PyAny>, operation: &'static str) -> PyResult<Optimize> {
     let py = object.py();
     if let Ok(flag) = object.cast::<PyBool>() {
-        return Ok(if flag.is_true() { Optimize::Greedy } else { Optimize::Sequential });
+        return Ok(if flag.is_true() {
+            Optimize::Greedy
+        } else {
+            Optimize::Sequential
+        });
     }
     if let Ok(name) = object.cast::<PyString>() {
         return Optimize::from_name(name.to_str()?).map_err(|error| raise(py, error.in_operation(operation)));
@@ -139,7 +155,10 @@ impl PyCpuEngine {
         let arrays = objects.iter().map(plain).collect::<PyResult<Vec<_>>>()?;
         let target = out.as_ref().map(plain).transpose()?;
         let Some(dtype) = arrays.first().map(|array| array.dtype) else {
-            return Err(fail(Error::new(ErrorCode::Subscripts, "no operand was given; at least one is needed")));
+            return Err(fail(Error::new(
+                ErrorCode::Subscripts,
+                "no operand was given; at least one is needed",
+            )));
         };
         for (name, value) in [("alpha", alpha), ("beta", beta)] {
             if !value.fits(dtype) {
@@ -164,7 +183,11 @@ impl PyCpuEngine {
         {
             return Err(fail(Error::new(
                 ErrorCode::Argument,
-                format!("conj has {} flags for {} operands; give one an operand", conj.len(), arrays.len()),
+                format!(
+                    "conj has {} flags for {} operands; give one an operand",
+                    conj.len(),
+                    arrays.len()
+                ),
             )));
         }
         let flag = |operand: usize| dtype.is_complex() && conj.as_ref().is_some_and(|flags| flags[operand]);
@@ -177,7 +200,10 @@ impl PyCpuEngine {
             && !flag(0)
             && route == Route::Auto
         {
-            let bound = source.subscripts().and_then(|subscripts| subscripts.bind(&[&array.sizes()])).map_err(fail)?;
+            let bound = source
+                .subscripts()
+                .and_then(|subscripts| subscripts.bind(&[&array.sizes()]))
+                .map_err(fail)?;
             if let Some((shape, strides)) = view::view_layout(&bound, array) {
                 // SAFETY: each stride is a sum of the operand's strides along axes of that one length.
                 return unsafe { view::new_view(&objects[0], array, &shape, &strides) };
@@ -206,7 +232,11 @@ impl PyCpuEngine {
                 let mut request = PlanRequest::new(
                     dtype,
                     subscripts,
-                    arrays.iter().enumerate().map(|(operand, array)| operand_spec(array, flag(operand))).collect(),
+                    arrays
+                        .iter()
+                        .enumerate()
+                        .map(|(operand, array)| operand_spec(array, flag(operand)))
+                        .collect(),
                 );
                 request.out = target.as_ref().map(|target| (target.sizes(), target.strides()));
                 request.order = order;
@@ -215,15 +245,22 @@ impl PyCpuEngine {
                 request.isa = isa;
                 request.memory_limit = memory_limit;
                 let plan = Arc::new(py.detach(|| Plan::new(&request)).map_err(fail)?);
-                engine.plans().insert(&key, Arc::clone(&plan), plan.retained_bytes());
+                engine
+                    .plans()
+                    .insert(&key, Arc::clone(&plan), plan.retained_bytes());
                 plan
             }
         };
         let (result, data, fresh) = match (&out, &target) {
             (Some(out), Some(target)) => (out.clone(), target.data, false),
             _ => {
-                let (array, data) =
-                    new_array(py, dtype, plan.output_shape(), Some(plan.output_strides()), engine.buffers())?;
+                let (array, data) = new_array(
+                    py,
+                    dtype,
+                    plan.output_shape(),
+                    Some(plan.output_strides()),
+                    engine.buffers(),
+                )?;
                 (array, data, true)
             }
         };
@@ -231,10 +268,24 @@ impl PyCpuEngine {
         // SAFETY: the key holds shapes, strides, dtype and flags of these very arrays, so the plan is theirs; the
         // output is new, or the caller's, checked by the package as the docstring says.
         unsafe {
-            execute::execute(py, cell, operation, &mut engine, &plan, &pointers, data, alpha, beta)?;
+            execute::execute(
+                py,
+                cell,
+                operation,
+                &mut engine,
+                &plan,
+                &pointers,
+                data,
+                alpha,
+                beta,
+            )?;
         }
         drop(engine);
-        if fresh && plan.output_shape().is_empty() { view::to_scalar(result) } else { Ok(result) }
+        if fresh && plan.output_shape().is_empty() {
+            view::to_scalar(result)
+        } else {
+            Ok(result)
+        }
     }
 
     /// The shape of a contraction's result.
@@ -244,7 +295,9 @@ impl PyCpuEngine {
         subscripts: &Bound<'_, PyAny>,
         shapes: Vec<Vec<usize>>,
     ) -> PyResult<Vec<usize>> {
-        Ok(bind(slf.py(), operation_name(operation), subscripts, &shapes)?.1.output_shape())
+        Ok(bind(slf.py(), operation_name(operation), subscripts, &shapes)?
+            .1
+            .output_shape())
     }
 
     /// Path of a contraction as positions, with its cost: flops of one loop over everything, flops of the path, and
@@ -297,8 +350,24 @@ pub(super) fn _bind_subscripts(
 /// The static name of an operation, for errors.
 fn operation_name(name: &str) -> &'static str {
     const NAMES: &[&str] = &[
-        "einsum", "einsum_path", "matmul", "dot", "vdot", "vecdot", "matvec", "vecmat", "inner", "outer", "kron", "tensordot", "gemm",
+        "einsum",
+        "einsum_path",
+        "matmul",
+        "dot",
+        "vdot",
+        "vecdot",
+        "matvec",
+        "vecmat",
+        "inner",
+        "outer",
+        "kron",
+        "tensordot",
+        "gemm",
         "multi_dot",
     ];
-    NAMES.iter().copied().find(|candidate| *candidate == name).unwrap_or("contract")
+    NAMES
+        .iter()
+        .copied()
+        .find(|candidate| *candidate == name)
+        .unwrap_or("contract")
 }

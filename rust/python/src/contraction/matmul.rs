@@ -55,7 +55,11 @@ fn plain_subscripts(operation: &str, left: &ArrayView<'_>, right: &ArrayView<'_>
     if operation == "dot" && rows.max(columns) > 2 {
         return None;
     }
-    let agree = one.iter().rev().zip(other.iter().rev()).all(|(&a, &b)| a == b || a == 1 || b == 1);
+    let agree = one
+        .iter()
+        .rev()
+        .zip(other.iter().rev())
+        .all(|(&a, &b)| a == b || a == 1 || b == 1);
     if !agree {
         return None;
     }
@@ -124,7 +128,9 @@ fn multiply<'py>(
     if m as f64 * n as f64 * k as f64 / MADDS_PER_NS < door::DETACH_NS {
         door::run_short(py, cell, operation, &mut engine, |engine| run(engine, None))?;
     } else {
-        door::run_long(py, cell, operation, &mut engine, |engine, poll| run(engine, Some(poll)))?;
+        door::run_long(py, cell, operation, &mut engine, |engine, poll| {
+            run(engine, Some(poll))
+        })?;
     }
     Ok(result)
 }
@@ -140,8 +146,18 @@ fn try_plain<'py>(
 ) -> Option<PyResult<Bound<'py, PyAny>>> {
     let (left, right) = (exact_array(a)?, exact_array(b)?);
     if !fits(&left, &right) {
-        let subscripts = if out.is_none() { plain_subscripts(operation, &left, &right)? } else { return None };
-        return Some(contract_plain(slf.py(), slf.get(), operation, subscripts, &[left, right]));
+        let subscripts = if out.is_none() {
+            plain_subscripts(operation, &left, &right)?
+        } else {
+            return None;
+        };
+        return Some(contract_plain(
+            slf.py(),
+            slf.get(),
+            operation,
+            subscripts,
+            &[left, right],
+        ));
     }
     let target = match out {
         None => None,

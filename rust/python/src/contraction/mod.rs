@@ -23,7 +23,9 @@ fn call_package<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     static PACKAGE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     PACKAGE
-        .get_or_try_init(py, || PyModule::import(py, "treadle._contract").map(Bound::unbind))?
+        .get_or_try_init(py, || {
+            PyModule::import(py, "treadle._contract").map(Bound::unbind)
+        })?
         .bind(py)
         .getattr(name)?
         .call1(arguments)

@@ -23,10 +23,16 @@ pub(super) fn to_scalar(array: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
 
 /// Shape and byte strides of the view that one operand with nothing summed is; `None` when something is summed or
 /// an axis stretches.
-pub(super) fn view_layout(bound: &BoundSubscripts, array: &ArrayView<'_>) -> Option<(Vec<usize>, Vec<isize>)> {
+pub(super) fn view_layout(
+    bound: &BoundSubscripts,
+    array: &ArrayView<'_>,
+) -> Option<(Vec<usize>, Vec<isize>)> {
     let labels: &[Label] = &bound.inputs[0];
     let all_kept = labels.iter().all(|label| bound.output.contains(label));
-    let stretched = labels.iter().zip(array.shape()).any(|(&l, &size)| bound.extents[l as usize] != size as usize);
+    let stretched = labels
+        .iter()
+        .zip(array.shape())
+        .any(|(&l, &size)| bound.extents[l as usize] != size as usize);
     if !all_kept || stretched {
         return None;
     }
@@ -34,7 +40,12 @@ pub(super) fn view_layout(bound: &BoundSubscripts, array: &ArrayView<'_>) -> Opt
         .output
         .iter()
         .map(|wanted| {
-            labels.iter().zip(array.byte_strides()).filter(|(label, _)| *label == wanted).map(|(_, s)| s).sum()
+            labels
+                .iter()
+                .zip(array.byte_strides())
+                .filter(|(label, _)| *label == wanted)
+                .map(|(_, s)| s)
+                .sum()
         })
         .collect();
     Some((bound.output_shape(), strides))

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_long};
 use std::marker::PhantomData;
 
 use numpy::npyffi::{NpyTypes, PyArrayObject, get_type_object};
-use pyo3::ffi::{PyTypeObject, Py_TYPE};
+use pyo3::ffi::{Py_TYPE, PyTypeObject};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use treadle_core::DType;
@@ -25,7 +25,9 @@ fn array_type(py: Python<'_>) -> *mut PyTypeObject {
     static ARRAY_TYPE: PyOnceLock<ArrayType> = PyOnceLock::new();
     ARRAY_TYPE
         // SAFETY: the interpreter is attached and numpy's table is loaded on first use.
-        .get_or_init(py, || ArrayType(unsafe { get_type_object(py, NpyTypes::PyArray_Type) }))
+        .get_or_init(py, || {
+            ArrayType(unsafe { get_type_object(py, NpyTypes::PyArray_Type) })
+        })
         .0
 }
 
@@ -126,7 +128,10 @@ pub(crate) fn exact_array<'a>(object: &'a Bound<'_, PyAny>) -> Option<ArrayView<
         array: PhantomData,
     };
     let low_bits = dtype.size() as isize - 1;
-    view.byte_strides().iter().all(|stride| stride & low_bits == 0).then_some(view)
+    view.byte_strides()
+        .iter()
+        .all(|stride| stride & low_bits == 0)
+        .then_some(view)
 }
 
 impl<'a> ArrayView<'a> {

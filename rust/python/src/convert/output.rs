@@ -38,7 +38,11 @@ const CAPSULE_NAME: &std::ffi::CStr = c"treadle.buffer";
 
 #[cold]
 fn too_large(py: Python<'_>, shape: &[usize], dtype: DType) -> PyErr {
-    let sizes = shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let sizes = shape
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ");
     raise(
         py,
         Error::new(
@@ -66,12 +70,16 @@ pub(crate) fn new_array<'py>(
             py,
             Error::new(
                 ErrorCode::Shape,
-                format!("the result has {ndim} axes and a numpy array at most {MAX_DIMS}; sum or reshape some"),
+                format!(
+                    "the result has {ndim} axes and a numpy array at most {MAX_DIMS}; sum or reshape some"
+                ),
             ),
         ));
     }
     let Some(number) = type_num(dtype) else {
-        return Err(PyTypeError::new_err("bfloat16 results are made by the package, not by the core"));
+        return Err(PyTypeError::new_err(
+            "bfloat16 results are made by the package, not by the core",
+        ));
     };
     let mut bytes = Some(dtype.size());
     let mut dense = 1;

@@ -37,7 +37,10 @@ pub(crate) fn scalar(name: &'static str, object: &Bound<'_, PyAny>) -> PyResult<
             object.py(),
             Error::new(
                 ErrorCode::DType,
-                format!("{name} is a {}; give an int, a float or a complex number", object.get_type()),
+                format!(
+                    "{name} is a {}; give an int, a float or a complex number",
+                    object.get_type()
+                ),
             )
             .with("expected", "a number")
             .with("actual", object.get_type().to_string()),

@@ -18,8 +18,16 @@ const VALID: &str = "\"auto\", \"sequential\", \"outer\", \"inner\" or (\"split\
 /// The policy that `object` names.
 pub(crate) fn policy_of(object: &Bound<'_, PyAny>) -> PyResult<BatchPolicy> {
     let wrong = || {
-        let given = object.repr().map_or_else(|_| "something else".to_owned(), |text| text.to_string());
-        raise(object.py(), Error::new(ErrorCode::Argument, format!("batch is {given}; valid are {VALID}")))
+        let given = object
+            .repr()
+            .map_or_else(|_| "something else".to_owned(), |text| text.to_string());
+        raise(
+            object.py(),
+            Error::new(
+                ErrorCode::Argument,
+                format!("batch is {given}; valid are {VALID}"),
+            ),
+        )
     };
     if let Ok(name) = object.extract::<String>() {
         return match name.as_str() {
@@ -61,7 +69,11 @@ pub(crate) struct Policy {
 
 impl Policy {
     pub(super) fn new(engine: Py<PyCpuEngine>, batch: BatchPolicy) -> Self {
-        Policy { engine, batch, before: Mutex::new(Vec::new()) }
+        Policy {
+            engine,
+            batch,
+            before: Mutex::new(Vec::new()),
+        }
     }
 }
 
@@ -70,7 +82,10 @@ impl Policy {
     fn __enter__(&self, py: Python<'_>) -> PyResult<Py<PyCpuEngine>> {
         let mut engine = door::enter(py, self.engine.get().cell(), "policy")?;
         let before = engine.set_batch(self.batch);
-        self.before.lock().map_err(|_| PyRuntimeError::new_err("a policy in an unknown state"))?.push(before);
+        self.before
+            .lock()
+            .map_err(|_| PyRuntimeError::new_err("a policy in an unknown state"))?
+            .push(before);
         Ok(self.engine.clone_ref(py))
     }
 
@@ -81,8 +96,11 @@ impl Policy {
         _value: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
-        let before =
-            self.before.lock().map_err(|_| PyRuntimeError::new_err("a policy in an unknown state"))?.pop();
+        let before = self
+            .before
+            .lock()
+            .map_err(|_| PyRuntimeError::new_err("a policy in an unknown state"))?
+            .pop();
         // A closed or broken engine has no policy to restore.
         if let Some(before) = before
             && let Ok(mut engine) = self.engine.get().cell().enter()

@@ -14,8 +14,8 @@ use super::batch::{Policy, policy_object, policy_of};
 use super::lease::Lease;
 use super::plan_cache::{PyPlanCache, stats_dict};
 use super::pool::PyPool;
-use crate::errors::raise;
 use crate::door;
+use crate::errors::raise;
 
 const STACK_BYTES: usize = 16 << 20;
 const BUFFER_BYTES: usize = 256 << 20;
@@ -40,7 +40,18 @@ pub(super) fn allowed_cpu_count() -> usize {
     treadle_team::allowed_width()
 }
 
-/// The CPU provider of this build.
+/// The CPU provider that this build computes with.
+///
+/// Returns
+/// -------
+/// str
+///     ``"treadle.cpu.native"``.
+///
+/// Examples
+/// --------
+/// >>> import treadle as td
+/// >>> td.cpu_provider_id()
+/// 'treadle.cpu.native'
 #[pyfunction]
 pub(super) fn cpu_provider_id() -> &'static str {
     PROVIDER_ID
@@ -48,7 +59,10 @@ pub(super) fn cpu_provider_id() -> &'static str {
 
 #[cold]
 fn argument(py: Python<'_>, message: String) -> PyErr {
-    raise(py, Error::new(ErrorCode::Argument, message).in_operation("CpuEngine"))
+    raise(
+        py,
+        Error::new(ErrorCode::Argument, message).in_operation("CpuEngine"),
+    )
 }
 
 /// The options of an engine of that width.
@@ -57,7 +71,9 @@ pub(super) fn default_options(py: Python<'_>, threads: Option<&Bound<'_, PyAny>>
         None => allowed_cpu_count(),
         Some(object) => {
             if object.is_instance_of::<PyBool>() {
-                return Err(PyTypeError::new_err("threads is a bool; give an int, or None for every allowed CPU"));
+                return Err(PyTypeError::new_err(
+                    "threads is a bool; give an int, or None for every allowed CPU",
+                ));
             }
             let index = if object.is_instance_of::<PyInt>() {
                 object.clone()
@@ -72,7 +88,10 @@ pub(super) fn default_options(py: Python<'_>, threads: Option<&Bound<'_, PyAny>>
             match index.extract::<i64>() {
                 Ok(threads) if (1..=MAX_THREADS).contains(&threads) => threads as usize,
                 _ => {
-                    return Err(argument(py, format!("threads is {index}; valid are 1 to {MAX_THREADS}")));
+                    return Err(argument(
+                        py,
+                        format!("threads is {index}; valid are 1 to {MAX_THREADS}"),
+                    ));
                 }
             }
         }
@@ -110,7 +129,11 @@ pub(super) fn check_options(py: Python<'_>, options: &EngineOptions) -> PyResult
     if options.stack_bytes < 64 << 10 {
         return Err(argument(
             py,
-            format!("stack_bytes is {}; valid are {} and above", options.stack_bytes, 64 << 10),
+            format!(
+                "stack_bytes is {}; valid are {} and above",
+                options.stack_bytes,
+                64 << 10
+            ),
         ));
     }
     Ok(())
@@ -156,7 +179,10 @@ impl PyCpuEngine {
             options.plan_cache = Some(cache);
         }
         let Ok(bytes) = usize::try_from(buffer_bytes) else {
-            return Err(argument(py, format!("buffer_bytes is {buffer_bytes}; valid are 0 and above")));
+            return Err(argument(
+                py,
+                format!("buffer_bytes is {buffer_bytes}; valid are 0 and above"),
+            ));
         };
         options.buffer_bytes = bytes;
         if affinity.is_some() {
@@ -177,7 +203,10 @@ impl PyCpuEngine {
                 .detach(|| CpuEngine::new(options.clone()))
                 .map_err(|error| raise(py, error.in_operation("CpuEngine")))?,
         };
-        Ok(PyCpuEngine { cell: EngineCell::new(engine), options })
+        Ok(PyCpuEngine {
+            cell: EngineCell::new(engine),
+            options,
+        })
     }
 
     /// An engine of width one: no pool, no thread beside the caller's.
@@ -198,7 +227,10 @@ impl PyCpuEngine {
     /// 1
     #[classmethod]
     #[pyo3(signature = (**options))]
-    fn serial<'py>(cls: &Bound<'py, PyType>, options: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyAny>> {
+    fn serial<'py>(
+        cls: &Bound<'py, PyType>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         cls.call((1,), options)
     }
 
@@ -240,7 +272,11 @@ impl PyCpuEngine {
     #[getter]
     fn state(&self) -> &'static str {
         let state = self.cell.state();
-        if self.cell.is_forked() && state != treadle_engine::State::Closed { "broken" } else { state.name() }
+        if self.cell.is_forked() && state != treadle_engine::State::Closed {
+            "broken"
+        } else {
+            state.name()
+        }
     }
 
     /// PlanCache: The cache of contraction plans, which may be shared with other engines.
@@ -268,7 +304,8 @@ impl PyCpuEngine {
     /// >>> engine.state
     /// 'closed'
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.cell.close()).map_err(|error| raise(py, error.in_operation("close")))
+        py.detach(|| self.cell.close())
+            .map_err(|error| raise(py, error.in_operation("close")))
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -303,7 +340,8 @@ impl PyCpuEngine {
     /// >>> engine.state
     /// 'open'
     fn rebuild(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.cell.rebuild()).map_err(|error| raise(py, error.in_operation("rebuild")))
+        py.detach(|| self.cell.rebuild())
+            .map_err(|error| raise(py, error.in_operation("rebuild")))
     }
 
     /// Counters of the plan cache, the buffers, the pool and the operations.
@@ -481,7 +519,10 @@ impl PyCpuEngine {
         let mut engine = door::enter(py, &self.cell, "_sleep")?;
         door::run_long(py, &self.cell, "_sleep", &mut engine, |engine, poll| {
             let mut parts = engine.begin()?;
-            parts.token.with_poll(poll).chunks(milliseconds, |_| std::thread::sleep(Duration::from_millis(1)))?;
+            parts
+                .token
+                .with_poll(poll)
+                .chunks(milliseconds, |_| std::thread::sleep(Duration::from_millis(1)))?;
             Ok(())
         })
     }

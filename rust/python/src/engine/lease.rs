@@ -53,7 +53,11 @@ impl Lease {
         _value: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
-        self.engine.get().cell().release().map_err(|error| raise(py, error.in_operation("lease")))?;
+        self.engine
+            .get()
+            .cell()
+            .release()
+            .map_err(|error| raise(py, error.in_operation("lease")))?;
         Ok(false)
     }
 }

@@ -65,17 +65,25 @@ impl PyPlanCache {
         let Ok(capacity) = usize::try_from(capacity) else {
             return Err(raise(
                 py,
-                Error::new(ErrorCode::Argument, format!("capacity is {capacity}; valid are 0 and above")),
+                Error::new(
+                    ErrorCode::Argument,
+                    format!("capacity is {capacity}; valid are 0 and above"),
+                ),
             ));
         };
         // A set of slots is laid out at once; more than this is a mistake, not a cache.
         if capacity > 1 << 24 {
             return Err(raise(
                 py,
-                Error::new(ErrorCode::Argument, format!("capacity is {capacity}; valid are at most {}", 1 << 24)),
+                Error::new(
+                    ErrorCode::Argument,
+                    format!("capacity is {capacity}; valid are at most {}", 1 << 24),
+                ),
             ));
         }
-        Ok(PyPlanCache { cache: PlanCache::with_limits(capacity, DEFAULT_MAX_BYTES, _hash_bits) })
+        Ok(PyPlanCache {
+            cache: PlanCache::with_limits(capacity, DEFAULT_MAX_BYTES, _hash_bits),
+        })
     }
 
     /// Most plans held at once.
@@ -84,12 +92,31 @@ impl PyPlanCache {
         self.cache.capacity()
     }
 
-    /// Entries, bytes, hits, misses, evictions, clears and capacity, as a dict of ints.
+    /// Counters of the cache.
+    ///
+    /// Returns
+    /// -------
+    /// dict of str to int
+    ///     Entries, bytes, hits, misses, evictions, clears and capacity.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treadle as td
+    /// >>> td.PlanCache(8).stats()["capacity"]
+    /// 8
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         stats_dict(py, &self.cache.stats())
     }
 
-    /// Drops every plan.
+    /// Drop every plan.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import treadle as td
+    /// >>> cache = td.PlanCache(8)
+    /// >>> cache.clear()
+    /// >>> len(cache), cache.stats()["clears"]
+    /// (0, 1)
     fn clear(&self) {
         self.cache.clear();
     }
@@ -100,6 +127,9 @@ impl PyPlanCache {
 
     fn __repr__(&self) -> String {
         let stats = self.cache.stats();
-        format!("PlanCache(capacity={}, entries={})", stats.capacity, stats.entries)
+        format!(
+            "PlanCache(capacity={}, entries={})",
+            stats.capacity, stats.entries
+        )
     }
 }

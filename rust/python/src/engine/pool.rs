@@ -52,7 +52,10 @@ impl PyPool {
         pool.ok_or_else(|| {
             raise(
                 py,
-                Error::new(ErrorCode::Argument, "the pool already belongs to an engine; build one pool an engine"),
+                Error::new(
+                    ErrorCode::Argument,
+                    "the pool already belongs to an engine; build one pool an engine",
+                ),
             )
         })
     }
@@ -77,7 +80,10 @@ impl PyPool {
         let pool = py
             .detach(|| treadle_engine::build_pool(&options))
             .map_err(|error| raise(py, error.in_operation("Pool")))?;
-        Ok(PyPool { pool: Mutex::new(Some(pool)), options })
+        Ok(PyPool {
+            pool: Mutex::new(Some(pool)),
+            options,
+        })
     }
 
     /// Width: the calling thread and the workers.

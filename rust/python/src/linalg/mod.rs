@@ -70,7 +70,9 @@ impl PyCpuEngine {
     /// Linalg: The functions of linear algebra, with numpy's names.
     #[getter]
     fn linalg(slf: &Bound<'_, Self>) -> Linalg {
-        Linalg { engine: slf.clone().unbind() }
+        Linalg {
+            engine: slf.clone().unbind(),
+        }
     }
 }
 
