@@ -236,9 +236,23 @@ def result_shape(
     return tuple(engine._result_shape(operation, source, [list(operand.shape) for operand in operands]))
 
 
-def einsum(engine: CpuEngine, subscripts: Any, operands: tuple[Any, ...], options: tuple[Any, ...]) -> Any:
+def einsum(
+    engine: CpuEngine,
+    subscripts: Any,
+    operands: tuple[Any, ...],
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    casting: Any = None,
+    order: Any = None,
+    optimize: Any = None,
+    alpha: Any = None,
+    beta: Any = None,
+    conj: Any = None,
+    route: Any = None,
+    memory_limit: Any = None,
+) -> Any:
     """``engine.einsum`` with anything that is not plain."""
-    out, dtype, casting, order, optimize, alpha, beta, conj, route, memory_limit = options
     source, values = split_arguments(subscripts, operands, "einsum")
     casting = _option("casting", casting, "safe", _CASTINGS, "einsum")
     order = _option("order", order, "K", _ORDERS, "einsum")

@@ -169,21 +169,25 @@ impl Plan {
     }
 
     /// The result's shape.
+    #[inline]
     pub fn output_shape(&self) -> &[usize] {
         &self.output_shape
     }
 
     /// Strides of the result in elements: the caller's, or those of the fresh array to make.
+    #[inline]
     pub fn output_strides(&self) -> &[isize] {
         &self.output_strides
     }
 
     /// The dtype of operands and result.
+    #[inline]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
     /// The number of operands.
+    #[inline]
     pub fn operands(&self) -> usize {
         self.operands
     }
@@ -234,6 +238,7 @@ impl Plan {
     }
 
     /// Serial nanoseconds, roughly.
+    #[inline]
     pub fn estimate_ns(&self) -> f64 {
         self.estimate_ns
     }

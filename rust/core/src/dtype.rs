@@ -31,16 +31,19 @@ macro_rules! dtypes {
             pub const ALL: &'static [DType] = &[$(DType::$variant),*];
 
             /// numpy's name.
+            #[inline]
             pub const fn name(self) -> &'static str {
                 match self { $(DType::$variant => $name,)* }
             }
 
             /// Bytes of one element.
+            #[inline]
             pub const fn size(self) -> usize {
                 match self { $(DType::$variant => $size,)* }
             }
 
             /// Bool, unsigned, signed, float or complex.
+            #[inline]
             pub const fn kind(self) -> Kind {
                 match self { $(DType::$variant => Kind::$kind,)* }
             }
@@ -69,6 +72,7 @@ dtypes! {
 impl DType {
     /// The dtype in which a contraction of this dtype accumulates: half precisions use `float32`, every other
     /// dtype itself.
+    #[inline]
     pub const fn accumulator(self) -> DType {
         match self {
             DType::F16 | DType::BF16 => DType::F32,
@@ -77,6 +81,7 @@ impl DType {
     }
 
     /// The dtype of the real part: `float32` for `complex64`, itself where there is no imaginary part.
+    #[inline]
     pub const fn real(self) -> DType {
         match self {
             DType::C64 => DType::F32,
@@ -86,6 +91,7 @@ impl DType {
     }
 
     /// True for `complex64` and `complex128`.
+    #[inline]
     pub const fn is_complex(self) -> bool {
         matches!(self, DType::C64 | DType::C128)
     }

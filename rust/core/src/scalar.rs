@@ -20,6 +20,7 @@ impl Scalar {
     pub const ZERO: Scalar = Scalar::Int(0);
 
     /// True for a zero of any form.
+    #[inline]
     pub fn is_zero(self) -> bool {
         match self {
             Scalar::Int(v) => v == 0,
@@ -29,6 +30,7 @@ impl Scalar {
     }
 
     /// True for a one of any form.
+    #[inline]
     pub fn is_one(self) -> bool {
         match self {
             Scalar::Int(v) => v == 1,

@@ -98,7 +98,7 @@ impl EngineCell {
     ///
     /// # Errors
     /// `EngineBusy`, `ReentrantCall`, `EngineClosed`, `EngineBroken` or `ForkedEngine`, at once.
-    #[inline]
+    #[inline(always)]
     pub fn enter(&self) -> Result<Entered<'_>> {
         if self.is_forked() {
             return Err(forked());
@@ -111,7 +111,7 @@ impl EngineCell {
     }
 
     /// Owner and lease, without the status.
-    #[inline]
+    #[inline(always)]
     fn claim(&self) -> Result<Entered<'_>> {
         let me = thread_identity();
         if let Err(owner) = self

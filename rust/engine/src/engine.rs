@@ -1,11 +1,14 @@
 //! The engine itself.
 
+use std::sync::Arc;
+
 use treadle_contract::{BatchPolicy, Plan};
 use treadle_core::Result;
 use treadle_kernels::Isa;
 use treadle_team::{Pool, Token, affinity};
 
-use crate::{BufferPool, PlanCache};
+use crate::recent::{BorrowedPlan, RecentPlans};
+use crate::{BufferPool, CacheKey, PlanCache};
 
 /// The CPU provider of this build.
 pub const PROVIDER_ID: &str = "treadle.cpu.native";
@@ -38,6 +41,7 @@ pub struct CpuEngine {
     options: EngineOptions,
     pool: Option<Pool>,
     plans: PlanCache<Plan>,
+    recent: RecentPlans<Plan>,
     buffers: BufferPool,
     operations: u64,
 }
@@ -78,12 +82,14 @@ impl CpuEngine {
             options,
             pool,
             plans,
+            recent: RecentPlans::new(),
             buffers,
             operations: 0,
         }
     }
 
     /// What it was made from.
+    #[inline]
     pub fn options(&self) -> &EngineOptions {
         &self.options
     }
@@ -94,21 +100,45 @@ impl CpuEngine {
     }
 
     /// The plan cache.
+    #[inline]
     pub fn plans(&self) -> &PlanCache<Plan> {
         &self.plans
     }
 
+    /// The plan of that key, if it is held.
+    #[inline(always)]
+    pub fn plan(&mut self, key: &CacheKey) -> Option<BorrowedPlan<Plan>> {
+        self.recent.take(&self.plans, key)
+    }
+
+    /// Puts a new plan into the cache, as far as its bounds allow.
+    pub fn keep(&mut self, key: &CacheKey, plan: Plan) -> BorrowedPlan<Plan> {
+        let plan = Arc::new(plan);
+        let bytes = plan.retained_bytes();
+        self.plans.insert(key, Arc::clone(&plan), bytes);
+        BorrowedPlan::new(plan)
+    }
+
+    /// Keeps a plan at hand for the next call.
+    #[inline]
+    pub fn put_back(&mut self, plan: BorrowedPlan<Plan>) {
+        self.recent.put_back(plan);
+    }
+
     /// The buffer pool.
+    #[inline]
     pub fn buffers(&self) -> &BufferPool {
         &self.buffers
     }
 
     /// The team, if the engine is wider than one.
+    #[inline]
     pub fn pool(&self) -> Option<&Pool> {
         self.pool.as_ref()
     }
 
     /// Operations begun.
+    #[inline]
     pub fn operations(&self) -> u64 {
         self.operations
     }
@@ -136,6 +166,7 @@ impl CpuEngine {
     /// Joins the workers and frees what is retained.
     pub(crate) fn close(&mut self) {
         self.pool = None;
+        self.recent.clear();
         self.buffers.close();
         if self.options.plan_cache.is_none() {
             self.plans.clear();
@@ -150,6 +181,7 @@ impl CpuEngine {
             self.options.plan_cache = None;
         }
         self.pool = pool;
+        self.recent.clear();
         self.buffers = BufferPool::new(self.options.buffer_bytes);
         if self.options.plan_cache.is_none() {
             self.plans = PlanCache::new(self.options.plan_capacity);

@@ -7,8 +7,10 @@ mod buffer_pool;
 mod cell;
 mod engine;
 mod plan_cache;
+mod recent;
 
 pub use buffer_pool::{ALIGNMENT, Buffer, BufferPool, BufferStats};
 pub use cell::{EngineCell, Entered, State};
 pub use engine::{CpuEngine, EngineOptions, PROVIDER_ID, Parts, build_pool};
 pub use plan_cache::{CacheKey, CacheStats, DEFAULT_CAPACITY, DEFAULT_MAX_BYTES, PlanCache};
+pub use recent::BorrowedPlan;

@@ -5,6 +5,7 @@
 //! The lock is held to find and to insert, never while a plan is made or run.
 
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Entries of a cache whose capacity nobody chose.
@@ -16,12 +17,11 @@ const WAYS: usize = 4;
 /// Words of a key that stand on the stack: subscripts and the layouts of two operands of rank four.
 const INLINE_WORDS: usize = 48;
 
-/// The full key of a plan as words, hashed while it is written. Short keys never allocate.
+/// The full key of a plan as words. Short keys never allocate.
 pub struct CacheKey {
     inline: [MaybeUninit<u64>; INLINE_WORDS],
     used: usize,
     spilled: Vec<u64>,
-    hash: u64,
 }
 
 impl Default for CacheKey {
@@ -38,16 +38,12 @@ impl CacheKey {
             inline: [MaybeUninit::uninit(); INLINE_WORDS],
             used: 0,
             spilled: Vec::new(),
-            hash: 0x9e37_79b9_7f4a_7c15,
         }
     }
 
     /// Adds one word.
     #[inline]
     pub fn push(&mut self, word: u64) {
-        // Multiply and fold: each word changes all bits of what follows.
-        let mixed = u128::from(self.hash ^ word) * 0xa076_1d64_78bd_642f_u128;
-        self.hash = (mixed as u64) ^ ((mixed >> 64) as u64) ^ 0xe703_7ed1_a0b4_28db;
         if self.used < INLINE_WORDS {
             self.inline[self.used].write(word);
             self.used += 1;
@@ -74,9 +70,33 @@ impl CacheKey {
         }
         let rest = chunks.remainder();
         if !rest.is_empty() {
-            let mut last = [0u8; 8];
-            last[..rest.len()].copy_from_slice(rest);
-            self.push(u64::from_le_bytes(last));
+            // In registers: a word that is read right after its bytes were written waits for them.
+            self.push(
+                rest.iter()
+                    .rev()
+                    .fold(0, |word, &byte| word << 8 | u64::from(byte)),
+            );
+        }
+    }
+
+    /// Adds the layout of an array: its rank, then size and stride of each axis.
+    #[inline(always)]
+    pub fn push_layout(&mut self, sizes: &[isize], strides: &[isize]) {
+        let needed = 1 + 2 * sizes.len();
+        if let Some(room) = self.inline.get_mut(self.used..self.used + needed) {
+            // One bound and one count for all words, instead of one each.
+            room[0].write(sizes.len() as u64);
+            for (pair, (&size, &stride)) in room[1..].chunks_exact_mut(2).zip(sizes.iter().zip(strides)) {
+                pair[0].write(size as u64);
+                pair[1].write(stride as u64);
+            }
+            self.used += needed;
+        } else {
+            self.push(sizes.len() as u64);
+            for (&size, &stride) in sizes.iter().zip(strides) {
+                self.push(size as u64);
+                self.push(stride as u64);
+            }
         }
     }
 
@@ -88,6 +108,47 @@ impl CacheKey {
         } else {
             &self.spilled
         }
+    }
+
+    /// Four chains of multiply-and-fold side by side, joined at the end: one chain would wait for every product.
+    #[inline]
+    fn hash(&self) -> u64 {
+        #[inline]
+        fn fold(state: u64, word: u64) -> u64 {
+            let product = u128::from(state ^ word) * 0xa076_1d64_78bd_642f_u128;
+            (product as u64) ^ ((product >> 64) as u64) ^ 0xe703_7ed1_a0b4_28db
+        }
+        let words = self.words();
+        let mut chains = [
+            0x9e37_79b9_7f4a_7c15_u64,
+            0xbf58_476d_1ce4_e5b9,
+            0x94d0_49bb_1331_11eb,
+            words.len() as u64,
+        ];
+        let mut groups = words.chunks_exact(4);
+        for group in &mut groups {
+            for (chain, &word) in chains.iter_mut().zip(group) {
+                *chain = fold(*chain, word);
+            }
+        }
+        for (chain, &word) in chains.iter_mut().zip(groups.remainder()) {
+            *chain = fold(*chain, word);
+        }
+        fold(fold(chains[0], chains[1]), fold(chains[2], chains[3]))
+    }
+
+    /// A few words, for a table that is so small that it may be wrong now and then: the subscripts, the last sizes.
+    #[inline]
+    pub(crate) fn fold(&self) -> u64 {
+        let words = self.words();
+        let last = words.len().saturating_sub(1);
+        let at = |index: usize| words.get(index).copied().unwrap_or(0);
+        let sum = at(0)
+            .wrapping_add(at(2).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+            .wrapping_add(at(last / 2).wrapping_mul(0xbf58_476d_1ce4_e5b9))
+            .wrapping_add(at(last).wrapping_mul(0x94d0_49bb_1331_11eb))
+            .wrapping_add(at(last.saturating_sub(1)).wrapping_mul(0xa076_1d64_78bd_642f));
+        sum >> 56
     }
 
     #[inline]
@@ -130,6 +191,7 @@ struct Store<P> {
     /// Where the search for room under the byte ceiling goes on.
     hand: usize,
     stats: CacheStats,
+    recent_hits: Vec<Arc<AtomicU64>>,
 }
 
 struct Shared<P> {
@@ -137,18 +199,42 @@ struct Shared<P> {
     max_bytes: usize,
     /// Keeps this many low bits of a hash; tests force collisions with 0.
     hash_mask: u64,
+    /// Grows whenever a plan is let go of.
+    epoch: AtomicU64,
+    /// `treadle_team::fork::generation()` when the cache was made.
+    generation: u64,
 }
 
 /// A handle to a cache; a clone shares it.
 pub struct PlanCache<P> {
     shared: Arc<Shared<P>>,
+    /// Hits of the engine that holds this handle, found without asking the store. One writer a handle; the store
+    /// holds the others' counters too, to add them up.
+    recent_hits: Arc<AtomicU64>,
 }
 
 impl<P> Clone for PlanCache<P> {
     fn clone(&self) -> Self {
+        let recent_hits = Arc::new(AtomicU64::new(0));
+        self.lock().recent_hits.push(Arc::clone(&recent_hits));
         PlanCache {
             shared: Arc::clone(&self.shared),
+            recent_hits,
         }
+    }
+}
+
+impl<P> Drop for PlanCache<P> {
+    fn drop(&mut self) {
+        // In a forked child the lock may be held by a thread that did not come along.
+        if self.shared.generation != treadle_team::fork::generation() {
+            return;
+        }
+        let mut store = self.lock();
+        store
+            .recent_hits
+            .retain(|counter| !Arc::ptr_eq(counter, &self.recent_hits));
+        store.stats.hits += self.recent_hits.load(Ordering::Relaxed);
     }
 }
 
@@ -167,6 +253,7 @@ impl<P> PlanCache<P> {
         } else {
             (1 << hash_bits) - 1
         };
+        let recent_hits = Arc::new(AtomicU64::new(0));
         PlanCache {
             shared: Arc::new(Shared {
                 store: Mutex::new(Store {
@@ -178,10 +265,14 @@ impl<P> PlanCache<P> {
                         capacity,
                         ..CacheStats::default()
                     },
+                    recent_hits: vec![Arc::clone(&recent_hits)],
                 }),
                 max_bytes,
                 hash_mask,
+                epoch: AtomicU64::new(0),
+                generation: treadle_team::fork::generation(),
             }),
+            recent_hits,
         }
     }
 
@@ -202,8 +293,9 @@ impl<P> PlanCache<P> {
     /// The plan of that key, if it is held.
     #[inline]
     pub fn get(&self, key: &CacheKey) -> Option<Arc<P>> {
+        let hash = key.hash();
         let mut store = self.lock();
-        let range = self.set_of(&store, key.hash);
+        let range = self.set_of(&store, hash);
         store.tick += 1;
         let tick = store.tick;
         for index in range {
@@ -226,7 +318,7 @@ impl<P> PlanCache<P> {
         // Dropping plans may take time; it happens after the lock is released.
         let mut dropped = Vec::new();
         let mut store = self.lock();
-        let range = self.set_of(&store, key.hash);
+        let range = self.set_of(&store, key.hash());
         if range.is_empty() || bytes > self.shared.max_bytes {
             return;
         }
@@ -265,6 +357,9 @@ impl<P> PlanCache<P> {
         store.stats.bytes += bytes;
         store.stats.entries += 1;
         drop(store);
+        if !dropped.is_empty() {
+            self.shared.epoch.fetch_add(1, Ordering::Relaxed);
+        }
         drop(dropped);
     }
 
@@ -275,13 +370,36 @@ impl<P> PlanCache<P> {
         store.stats.entries = 0;
         store.stats.bytes = 0;
         store.stats.clears += 1;
+        self.shared.epoch.fetch_add(1, Ordering::Relaxed);
         drop(store);
         drop(dropped);
     }
 
     /// The counters.
     pub fn stats(&self) -> CacheStats {
-        self.lock().stats
+        let store = self.lock();
+        let recent: u64 = store
+            .recent_hits
+            .iter()
+            .map(|counter| counter.load(Ordering::Relaxed))
+            .sum();
+        CacheStats {
+            hits: store.stats.hits + recent,
+            ..store.stats
+        }
+    }
+
+    /// Changes whenever a plan is let go of.
+    #[inline]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.shared.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Counts a look-up that was answered in front of the cache. By the engine that holds this handle alone.
+    #[inline]
+    pub(crate) fn count_recent_hit(&self) {
+        let hits = self.recent_hits.load(Ordering::Relaxed);
+        self.recent_hits.store(hits + 1, Ordering::Relaxed);
     }
 
     /// Most plans held at once.
@@ -377,12 +495,30 @@ mod tests {
     }
 
     #[test]
+    fn layouts_are_the_same_words_inline_and_spilled() {
+        let (sizes, strides) = ([2isize, 3, 4], [96isize, -32, 0]);
+        for before in 0..60 {
+            let (mut bulk, mut single) = (CacheKey::new(), CacheKey::new());
+            for word in 0..before {
+                bulk.push(word);
+                single.push(word);
+            }
+            bulk.push_layout(&sizes, &strides);
+            for word in [3, 2, 96, 3, (-32i64) as u64, 4, 0] {
+                single.push(word);
+            }
+            assert_eq!(bulk.words(), single.words(), "{before} words before");
+            assert_eq!(bulk.words().len() as u64, before + 7);
+        }
+    }
+
+    #[test]
     fn bytes_of_different_cuts_are_different_keys() {
         let mut a = CacheKey::new();
         a.push_bytes(b"ij,jk");
         let mut b = CacheKey::new();
         b.push_bytes(b"ij,jk\0");
         assert_ne!(a.words(), b.words());
-        assert_ne!(a.hash, b.hash);
+        assert_ne!(a.hash(), b.hash());
     }
 }

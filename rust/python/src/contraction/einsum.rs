@@ -1,16 +1,14 @@
 //! `engine.einsum`.
 
-use std::sync::Arc;
-
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 use treadle_contract::{OperandSpec, Plan, PlanRequest};
 use treadle_core::subscripts::Subscripts;
 use treadle_core::{DType, Scalar};
-use treadle_engine::{CacheKey, CpuEngine};
+use treadle_engine::{BorrowedPlan, CacheKey, CpuEngine};
 
-use super::{all_absent, call_package, execute, operands_tuple, view};
-use crate::convert::{ArrayView, exact_array, new_array};
+use super::{call_package, execute, operands_tuple, view};
+use crate::convert::{ArrayView, exact_array_of, new_array};
 use crate::door;
 use crate::engine::PyCpuEngine;
 use crate::errors::raise;
@@ -22,11 +20,7 @@ pub(super) const TAG_GENERAL: u64 = 2;
 /// Adds shape and strides of an operand to a key.
 #[inline]
 pub(super) fn push_layout(key: &mut CacheKey, array: &ArrayView<'_>) {
-    key.push(array.ndim() as u64);
-    for (&size, &stride) in array.shape().iter().zip(array.byte_strides()) {
-        key.push(size as u64);
-        key.push(stride as u64);
-    }
+    key.push_layout(array.shape(), array.byte_strides());
 }
 
 /// What the plan has to know of an operand.
@@ -46,21 +40,17 @@ pub(super) fn is_native(dtype: DType) -> bool {
 
 #[cold]
 fn make_plan(
-    engine: &CpuEngine,
+    engine: &mut CpuEngine,
     key: &CacheKey,
     subscripts: &str,
     dtype: DType,
     arrays: &[ArrayView<'_>],
-) -> treadle_core::Result<Arc<Plan>> {
+) -> treadle_core::Result<BorrowedPlan<Plan>> {
     let subscripts = Subscripts::parse(subscripts)?;
     let operands = arrays.iter().map(|array| operand_spec(array, false)).collect();
     let mut request = PlanRequest::new(dtype, subscripts, operands);
     request.isa = engine.options().isa;
-    let plan = Arc::new(Plan::new(&request)?);
-    engine
-        .plans()
-        .insert(key, Arc::clone(&plan), plan.retained_bytes());
-    Ok(plan)
+    Ok(engine.keep(key, Plan::new(&request)?))
 }
 
 /// The most operands that take the hot path; their pointers stand on the stack.
@@ -84,9 +74,9 @@ pub(super) fn contract_plain<'py>(
     for array in arrays {
         push_layout(&mut key, array);
     }
-    let plan = match engine.plans().get(&key) {
+    let plan = match engine.plan(&key) {
         Some(plan) => plan,
-        None => make_plan(&engine, &key, subscripts, dtype, arrays)
+        None => make_plan(&mut engine, &key, subscripts, dtype, arrays)
             .map_err(|error| raise(py, error.in_operation(operation)))?,
     };
     let (out, data) = new_array(
@@ -115,24 +105,51 @@ pub(super) fn contract_plain<'py>(
             Scalar::ZERO,
         )?;
     }
+    let is_scalar = plan.output_shape().is_empty();
+    engine.put_back(plan);
     drop(engine);
-    if plan.output_shape().is_empty() {
-        view::to_scalar(out)
-    } else {
-        Ok(out)
+    if is_scalar { view::to_scalar(out) } else { Ok(out) }
+}
+
+/// An argument that may be left out. `None` is given: an operand that is `None` is an error, not a missing one.
+///
+/// Borrowed, for a call that looks at fourteen arguments notices fourteen reference counts.
+#[derive(Clone, Copy)]
+struct Given<'a, 'py>(Option<Borrowed<'a, 'py, PyAny>>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Given<'a, 'py> {
+    type Error = std::convert::Infallible;
+
+    #[inline(always)]
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> Result<Self, Self::Error> {
+        Ok(Given(Some(object)))
     }
 }
 
-/// A positional argument that was given, be it `None`: an operand that is `None` is an error, not a missing one.
-struct Given<'py>(Option<Bound<'py, PyAny>>);
+/// The options in the order of the signature.
+const OPTIONS: [&str; 10] = [
+    "out",
+    "dtype",
+    "casting",
+    "order",
+    "optimize",
+    "alpha",
+    "beta",
+    "conj",
+    "route",
+    "memory_limit",
+];
 
-impl<'py> FromPyObject<'_, 'py> for Given<'py> {
-    type Error = std::convert::Infallible;
-
-    #[inline]
-    fn extract(object: Borrowed<'_, 'py, PyAny>) -> Result<Self, Self::Error> {
-        Ok(Given(Some(object.to_owned())))
+/// The options that were given, for the package.
+#[cold]
+fn options_dict<'py>(py: Python<'py>, options: [Given<'_, 'py>; 10]) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, option) in OPTIONS.iter().zip(options) {
+        if let Given(Some(value)) = option {
+            dict.set_item(name, value)?;
+        }
     }
+    Ok(dict)
 }
 
 /// Contracts one plain array: a view when nothing is summed.
@@ -152,6 +169,29 @@ fn contract_one<'py>(
     let _engine = door::enter(py, slf.cell(), "einsum")?;
     // SAFETY: each stride is a sum of the operand's strides along axes of that one length.
     unsafe { view::new_view(object, array, &shape, &strides) }
+}
+
+/// Three to eight plain arrays of the first one's dtype, or nothing.
+fn plain_network<'a>(
+    first: Borrowed<'a, '_, PyAny>,
+    second: Borrowed<'a, '_, PyAny>,
+    rest: &'a Bound<'_, PyTuple>,
+) -> Option<([ArrayView<'a>; PLAIN_OPERANDS], usize)> {
+    let count = rest.len() + 2;
+    if count > PLAIN_OPERANDS {
+        return None;
+    }
+    let first = exact_array_of(first).filter(|array| is_native(array.dtype))?;
+    let mut arrays = [first; PLAIN_OPERANDS];
+    arrays[1] = exact_array_of(second)?;
+    for (slot, object) in arrays[2..].iter_mut().zip(rest.iter_borrowed()) {
+        // The tuple keeps its items for as long as it is borrowed.
+        *slot = exact_array_of(object)?;
+    }
+    arrays[..count]
+        .iter()
+        .all(|array| array.dtype == first.dtype)
+        .then_some((arrays, count))
 }
 
 #[pymethods]
@@ -212,105 +252,28 @@ impl PyCpuEngine {
     /// >>> engine.einsum("ij,jk->ik", np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]]))
     /// array([[11.]])
     #[pyo3(
-        signature = (subscripts, a = Given(None), b = Given(None), /, *operands, out = None, dtype = None, casting = None, order = None, optimize = None, alpha = None, beta = None, conj = None, route = None, memory_limit = None),
+        signature = (subscripts, a = Given(None), b = Given(None), /, *operands, out = Given(None), dtype = Given(None), casting = Given(None), order = Given(None), optimize = Given(None), alpha = Given(None), beta = Given(None), conj = Given(None), route = Given(None), memory_limit = Given(None)),
         text_signature = "($self, subscripts, /, *operands, out=None, dtype=None, casting='safe', order='K', optimize='auto', alpha=1, beta=0, conj=None, route='auto', memory_limit=None)"
     )]
-    fn einsum<'py>(
+    fn einsum<'a, 'py>(
         slf: &Bound<'py, Self>,
-        subscripts: Bound<'py, PyAny>,
-        a: Given<'py>,
-        b: Given<'py>,
+        subscripts: &Bound<'py, PyAny>,
+        a: Given<'a, 'py>,
+        b: Given<'a, 'py>,
         operands: &Bound<'py, PyTuple>,
-        out: Option<Bound<'py, PyAny>>,
-        dtype: Option<Bound<'py, PyAny>>,
-        casting: Option<Bound<'py, PyAny>>,
-        order: Option<Bound<'py, PyAny>>,
-        optimize: Option<Bound<'py, PyAny>>,
-        alpha: Option<Bound<'py, PyAny>>,
-        beta: Option<Bound<'py, PyAny>>,
-        conj: Option<Bound<'py, PyAny>>,
-        route: Option<Bound<'py, PyAny>>,
-        memory_limit: Option<Bound<'py, PyAny>>,
+        out: Given<'a, 'py>,
+        dtype: Given<'a, 'py>,
+        casting: Given<'a, 'py>,
+        order: Given<'a, 'py>,
+        optimize: Given<'a, 'py>,
+        alpha: Given<'a, 'py>,
+        beta: Given<'a, 'py>,
+        conj: Given<'a, 'py>,
+        route: Given<'a, 'py>,
+        memory_limit: Given<'a, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let (Given(a), Given(b)) = (a, b);
-        if let (Some(a), Some(b)) = (&a, &b)
-            && operands.is_empty()
-            && all_absent(&[
-                &out,
-                &dtype,
-                &casting,
-                &order,
-                &optimize,
-                &alpha,
-                &beta,
-                &conj,
-                &route,
-                &memory_limit,
-            ])
-            && let Ok(text) = subscripts.cast::<PyString>()
-            && let (Some(left), Some(right)) = (exact_array(a), exact_array(b))
-            && left.dtype == right.dtype
-            && is_native(left.dtype)
-        {
-            return contract_plain(py, slf.get(), "einsum", text.to_str()?, &[left, right]);
-        }
-        if let (Some(a), None) = (&a, &b)
-            && all_absent(&[
-                &out,
-                &dtype,
-                &casting,
-                &order,
-                &optimize,
-                &alpha,
-                &beta,
-                &conj,
-                &route,
-                &memory_limit,
-            ])
-            && let Ok(text) = subscripts.cast::<PyString>()
-            && let Some(array) = exact_array(a)
-            && is_native(array.dtype)
-        {
-            return contract_one(py, slf.get(), text.to_str()?, a, &array);
-        }
-        if let (Some(a), Some(b)) = (&a, &b)
-            && (1..=PLAIN_OPERANDS - 2).contains(&operands.len())
-            && all_absent(&[
-                &out,
-                &dtype,
-                &casting,
-                &order,
-                &optimize,
-                &alpha,
-                &beta,
-                &conj,
-                &route,
-                &memory_limit,
-            ])
-            && let Ok(text) = subscripts.cast::<PyString>()
-            && let (Some(left), Some(right)) = (exact_array(a), exact_array(b))
-            && left.dtype == right.dtype
-            && is_native(left.dtype)
-        {
-            let mut arrays = [left; PLAIN_OPERANDS];
-            arrays[1] = right;
-            let mut count = 2;
-            let rest: Vec<Bound<'py, PyAny>> = operands.iter().collect();
-            for array in rest
-                .iter()
-                .map_while(exact_array)
-                .take_while(|array| array.dtype == left.dtype)
-            {
-                arrays[count] = array;
-                count += 1;
-            }
-            if count == operands.len() + 2 {
-                return contract_plain(py, slf.get(), "einsum", text.to_str()?, &arrays[..count]);
-            }
-        }
-        let operands = operands_tuple(py, &[a.as_ref(), b.as_ref()], operands)?;
-        let options = (
+        let options = [
             out,
             dtype,
             casting,
@@ -321,7 +284,38 @@ impl PyCpuEngine {
             conj,
             route,
             memory_limit,
-        );
-        call_package(py, "einsum", (slf, subscripts, operands, options))
+        ];
+        if options.iter().all(|option| option.0.is_none())
+            && let Given(Some(first)) = a
+            && let Ok(text) = subscripts.cast::<PyString>()
+        {
+            match b {
+                Given(None) => {
+                    if let Some(array) = exact_array_of(first).filter(|array| is_native(array.dtype)) {
+                        return contract_one(py, slf.get(), text.to_str()?, &first, &array);
+                    }
+                }
+                Given(Some(second)) if operands.is_empty() => {
+                    if let (Some(left), Some(right)) = (exact_array_of(first), exact_array_of(second))
+                        && left.dtype == right.dtype
+                        && is_native(left.dtype)
+                    {
+                        return contract_plain(py, slf.get(), "einsum", text.to_str()?, &[left, right]);
+                    }
+                }
+                Given(Some(second)) => {
+                    if let Some((arrays, count)) = plain_network(first, second, operands) {
+                        return contract_plain(py, slf.get(), "einsum", text.to_str()?, &arrays[..count]);
+                    }
+                }
+            }
+        }
+        let operands = operands_tuple(py, &[a.0, b.0], operands)?;
+        call_package(
+            py,
+            "einsum",
+            (slf, subscripts, operands),
+            Some(&options_dict(py, options)?),
+        )
     }
 }

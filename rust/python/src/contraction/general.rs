@@ -1,7 +1,5 @@
 //! The door for every contraction that is not plain: normalised by `treadle._contract`, planned and run here.
 
-use std::sync::Arc;
-
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList, PyString};
@@ -225,7 +223,7 @@ impl PyCpuEngine {
         if let Some(target) = &target {
             push_layout(&mut key, target);
         }
-        let plan = match engine.plans().get(&key) {
+        let plan = match engine.plan(&key) {
             Some(plan) => plan,
             None => {
                 let subscripts = source.subscripts().map_err(fail)?;
@@ -244,11 +242,8 @@ impl PyCpuEngine {
                 request.route = route;
                 request.isa = isa;
                 request.memory_limit = memory_limit;
-                let plan = Arc::new(py.detach(|| Plan::new(&request)).map_err(fail)?);
-                engine
-                    .plans()
-                    .insert(&key, Arc::clone(&plan), plan.retained_bytes());
-                plan
+                let plan = py.detach(|| Plan::new(&request)).map_err(fail)?;
+                engine.keep(&key, plan)
             }
         };
         let (result, data, fresh) = match (&out, &target) {
@@ -280,8 +275,10 @@ impl PyCpuEngine {
                 beta,
             )?;
         }
+        let is_scalar = plan.output_shape().is_empty();
+        engine.put_back(plan);
         drop(engine);
-        if fresh && plan.output_shape().is_empty() {
+        if fresh && is_scalar {
             view::to_scalar(result)
         } else {
             Ok(result)

@@ -12,14 +12,15 @@ mod view;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
-/// Calls `treadle._contract.<name>`.
+/// Calls `treadle._contract.<name>`, which knows the options and refuses others.
 #[cold]
 fn call_package<'py>(
     py: Python<'py>,
     name: &str,
     arguments: impl pyo3::call::PyCallArgs<'py>,
+    options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     static PACKAGE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     PACKAGE
@@ -28,7 +29,7 @@ fn call_package<'py>(
         })?
         .bind(py)
         .getattr(name)?
-        .call1(arguments)
+        .call(arguments, options)
 }
 
 /// True when every optional argument was left out.
@@ -40,10 +41,10 @@ fn all_absent(options: &[&Option<Bound<'_, PyAny>>]) -> bool {
 /// The positional operands as one tuple.
 fn operands_tuple<'py>(
     py: Python<'py>,
-    fixed: &[Option<&Bound<'py, PyAny>>],
+    fixed: &[Option<Borrowed<'_, 'py, PyAny>>],
     rest: &Bound<'py, PyTuple>,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    let mut all: Vec<Bound<'py, PyAny>> = fixed.iter().flatten().map(|&object| object.clone()).collect();
+    let mut all: Vec<Bound<'py, PyAny>> = fixed.iter().flatten().map(|object| (**object).clone()).collect();
     all.extend(rest.iter());
     PyTuple::new(py, all)
 }

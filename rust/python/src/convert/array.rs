@@ -100,8 +100,14 @@ pub(crate) fn type_num(dtype: DType) -> Option<c_int> {
 }
 
 /// Reads `object` when it is exactly an ndarray that can be used in place; anything else is the slow path's.
-#[inline]
+#[inline(always)]
 pub(crate) fn exact_array<'a>(object: &'a Bound<'_, PyAny>) -> Option<ArrayView<'a>> {
+    exact_array_of(object.as_borrowed())
+}
+
+/// As [`exact_array`], for an object that something else holds.
+#[inline(always)]
+pub(crate) fn exact_array_of<'a>(object: Borrowed<'a, '_, PyAny>) -> Option<ArrayView<'a>> {
     let pointer = object.as_ptr();
     // SAFETY: `object` is a live object.
     if unsafe { Py_TYPE(pointer) } != array_type(object.py()) {

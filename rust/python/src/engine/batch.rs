@@ -95,7 +95,7 @@ impl Policy {
         _type: &Bound<'_, PyAny>,
         _value: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<bool> {
+    ) -> PyResult<()> {
         let before = self
             .before
             .lock()
@@ -108,6 +108,6 @@ impl Policy {
             engine.set_batch(before);
         }
         let _ = py;
-        Ok(false)
+        Ok(())
     }
 }

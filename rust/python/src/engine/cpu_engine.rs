@@ -28,6 +28,7 @@ pub(crate) struct PyCpuEngine {
 }
 
 impl PyCpuEngine {
+    #[inline]
     pub(crate) fn cell(&self) -> &EngineCell {
         &self.cell
     }
@@ -318,9 +319,9 @@ impl PyCpuEngine {
         _type: &Bound<'_, PyAny>,
         _value: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<bool> {
+    ) -> PyResult<()> {
         self.close(py)?;
-        Ok(false)
+        Ok(())
     }
 
     /// Make a broken or forked engine new: same options, fresh workers, empty caches.

@@ -52,12 +52,12 @@ impl Lease {
         _type: &Bound<'_, PyAny>,
         _value: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<bool> {
+    ) -> PyResult<()> {
         self.engine
             .get()
             .cell()
             .release()
             .map_err(|error| raise(py, error.in_operation("lease")))?;
-        Ok(false)
+        Ok(())
     }
 }
