@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from treadle import _contract, _native
+from treadle import _contract, _native, _products
 
 __all__ = ["CpuEngine", "EngineSpec"]
 
@@ -137,7 +137,7 @@ class CpuEngine(_native.CpuEngine):
         array([[3., 3.],
                [3., 3.]])
         """
-        return _contract.tensordot(self, a, b, axes)
+        return _products.tensordot(self, a, b, axes)
 
     def inner(self, a: Any, b: Any, /) -> Any:
         """Contract the last axes, as ``numpy.inner``.
@@ -162,7 +162,7 @@ class CpuEngine(_native.CpuEngine):
         >>> float(td.CpuEngine.serial().inner([1.0, 2.0], [3.0, 4.0]))
         11.0
         """
-        return _contract.inner(self, a, b)
+        return _products.inner(self, a, b)
 
     def outer(self, a: Any, b: Any, out: Any = None) -> Any:
         """Multiply every element with every element, as ``numpy.outer``.
@@ -185,7 +185,7 @@ class CpuEngine(_native.CpuEngine):
         array([[3., 4.],
                [6., 8.]])
         """
-        return _contract.outer(self, a, b, out)
+        return _products.outer(self, a, b, out)
 
     def vdot(self, a: Any, b: Any, /) -> Any:
         """Contract flattened operands, the first conjugated, as ``numpy.vdot``.
@@ -210,7 +210,7 @@ class CpuEngine(_native.CpuEngine):
         >>> complex(td.CpuEngine.serial().vdot([1j], [1j]))
         (1+0j)
         """
-        return _contract.vdot(self, a, b)
+        return _products.vdot(self, a, b)
 
     def vecdot(self, a: Any, b: Any, /, out: Any = None) -> Any:
         """Contract the last axes under broadcasting, the first operand conjugated, as ``numpy.vecdot``.
@@ -237,7 +237,7 @@ class CpuEngine(_native.CpuEngine):
         >>> td.CpuEngine.serial().vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0])
         array([3., 7.])
         """
-        return _contract.vecdot(self, a, b, out=out)
+        return _products.vecdot(self, a, b, out=out)
 
     def matvec(self, a: Any, b: Any, /, out: Any = None) -> Any:
         """Multiply matrices with vectors under broadcasting, as ``numpy.matvec``.
@@ -266,7 +266,7 @@ class CpuEngine(_native.CpuEngine):
         >>> td.CpuEngine.serial().matvec([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0])
         array([3., 7.])
         """
-        return _contract.matvec(self, a, b, out=out)
+        return _products.matvec(self, a, b, out=out)
 
     def vecmat(self, a: Any, b: Any, /, out: Any = None) -> Any:
         """Multiply conjugated vectors with matrices under broadcasting, as ``numpy.vecmat``.
@@ -295,7 +295,7 @@ class CpuEngine(_native.CpuEngine):
         >>> td.CpuEngine.serial().vecmat([1.0, 1.0], [[1.0, 2.0], [3.0, 4.0]])
         array([4., 6.])
         """
-        return _contract.vecmat(self, a, b, out=out)
+        return _products.vecmat(self, a, b, out=out)
 
     def kron(self, a: Any, b: Any) -> Any:
         """Kronecker product, as ``numpy.kron``.
@@ -315,7 +315,7 @@ class CpuEngine(_native.CpuEngine):
         >>> td.CpuEngine.serial().kron([1.0, 10.0], [1.0, 2.0])
         array([ 1.,  2., 10., 20.])
         """
-        return _contract.kron(self, a, b)
+        return _products.kron(self, a, b)
 
     def gemm(
         self,
@@ -356,7 +356,7 @@ class CpuEngine(_native.CpuEngine):
         >>> td.CpuEngine.serial().gemm([[1.0, 2.0]], [[3.0, 4.0]], trans_b="T", alpha=2)
         array([[22.]])
         """
-        return _contract.gemm(self, a, b, alpha, beta, out, trans_a, trans_b)
+        return _products.gemm(self, a, b, alpha, beta, out, trans_a, trans_b)
 
     def multi_dot(self, arrays: Iterable[Any], out: Any = None) -> Any:
         """Multiply a chain of matrices in the cheapest order, as ``numpy.linalg.multi_dot``.
@@ -383,7 +383,7 @@ class CpuEngine(_native.CpuEngine):
         >>> td.CpuEngine.serial().multi_dot([np.ones((1, 3)), np.ones((3, 2)), np.ones((2, 1))])
         array([[6.]])
         """
-        return _contract.multi_dot(self, arrays, out)
+        return _products.multi_dot(self, arrays, out)
 
 
 @dataclass(frozen=True, kw_only=True)

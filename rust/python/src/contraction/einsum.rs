@@ -117,6 +117,14 @@ pub(super) fn contract_plain<'py>(
 #[derive(Clone, Copy)]
 struct Given<'a, 'py>(Option<Borrowed<'a, 'py, PyAny>>);
 
+impl Given<'_, '_> {
+    /// Left out, or `None`, which is every option's word for its default.
+    #[inline(always)]
+    fn is_absent(self) -> bool {
+        self.0.is_none_or(|object| object.is_none())
+    }
+}
+
 impl<'a, 'py> FromPyObject<'a, 'py> for Given<'a, 'py> {
     type Error = std::convert::Infallible;
 
@@ -285,7 +293,7 @@ impl PyCpuEngine {
             route,
             memory_limit,
         ];
-        if options.iter().all(|option| option.0.is_none())
+        if options.iter().all(|option| option.is_absent())
             && let Given(Some(first)) = a
             && let Ok(text) = subscripts.cast::<PyString>()
         {
@@ -313,6 +321,7 @@ impl PyCpuEngine {
         let operands = operands_tuple(py, &[a.0, b.0], operands)?;
         call_package(
             py,
+            "treadle._contract",
             "einsum",
             (slf, subscripts, operands),
             Some(&options_dict(py, options)?),

@@ -224,7 +224,13 @@ impl PyCpuEngine {
         {
             return result;
         }
-        call_package(slf.py(), "matmul", (slf, a, b, out, dtype, casting, order), None)
+        call_package(
+            slf.py(),
+            "treadle._products",
+            "matmul",
+            (slf, a, b, out, dtype, casting, order),
+            None,
+        )
     }
 
     /// Dot product as numpy's: matrices multiply, vectors contract, and higher axes pair off as
@@ -261,6 +267,6 @@ impl PyCpuEngine {
         if let Some(result) = try_plain(slf, "dot", &a, &b, &out) {
             return result;
         }
-        call_package(slf.py(), "dot", (slf, a, b, out), None)
+        call_package(slf.py(), "treadle._products", "dot", (slf, a, b, out), None)
     }
 }

@@ -11,23 +11,18 @@ mod matmul;
 mod view;
 
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 
-/// Calls `treadle._contract.<name>`, which knows the options and refuses others.
+/// Calls a function of the package, which knows the options and refuses others.
 #[cold]
 fn call_package<'py>(
     py: Python<'py>,
-    name: &str,
+    module: &'static str,
+    name: &'static str,
     arguments: impl pyo3::call::PyCallArgs<'py>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    static PACKAGE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-    PACKAGE
-        .get_or_try_init(py, || {
-            PyModule::import(py, "treadle._contract").map(Bound::unbind)
-        })?
-        .bind(py)
+    PyModule::import(py, module)?
         .getattr(name)?
         .call(arguments, options)
 }
