@@ -117,14 +117,6 @@ pub(super) fn contract_plain<'py>(
 #[derive(Clone, Copy)]
 struct Given<'a, 'py>(Option<Borrowed<'a, 'py, PyAny>>);
 
-impl Given<'_, '_> {
-    /// Left out, or `None`, which is every option's word for its default.
-    #[inline(always)]
-    fn is_absent(self) -> bool {
-        self.0.is_none_or(|object| object.is_none())
-    }
-}
-
 impl<'a, 'py> FromPyObject<'a, 'py> for Given<'a, 'py> {
     type Error = std::convert::Infallible;
 
@@ -147,6 +139,14 @@ const OPTIONS: [&str; 10] = [
     "route",
     "memory_limit",
 ];
+
+/// `None` is every option's word for its default.
+#[cold]
+fn are_defaults(options: &[Given<'_, '_>]) -> bool {
+    options
+        .iter()
+        .all(|option| option.0.is_none_or(|object| object.is_none()))
+}
 
 /// The options that were given, for the package.
 #[cold]
@@ -293,7 +293,7 @@ impl PyCpuEngine {
             route,
             memory_limit,
         ];
-        if options.iter().all(|option| option.is_absent())
+        if (options.iter().all(|option| option.0.is_none()) || are_defaults(&options))
             && let Given(Some(first)) = a
             && let Ok(text) = subscripts.cast::<PyString>()
         {
