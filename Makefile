@@ -45,19 +45,22 @@ help:
 
 $(STAMPS)/venv:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; PYTHON=/path/to/python names one" >&2; exit 1; }
+	@echo "making .venv; pip installs maturin there"
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "maturin>=1.9,<2"
 	@mkdir -p $(STAMPS) && touch $@
 
 # The packages of one extra of pyproject.toml ("run" is what the package itself needs).
 $(STAMPS)/packages-%: pyproject.toml .ci/requirements.py $(STAMPS)/venv
+	@echo "pip installs what '$*' of pyproject.toml needs"
 	$(BIN)/python .ci/requirements.py $* > $(STAMPS)/$*.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(STAMPS)/$*.txt
 	@touch $@
 
 $(STAMPS)/native: $(RUST) $(STAMPS)/venv $(STAMPS)/packages-run
 	@echo "compiling the core; the first time takes some minutes"
-	$(BIN)/maturin develop --release
+	@# pip would list every package of the extras as ignored; warnings and errors stay.
+	PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/maturin develop --release
 	@touch $@
 
 dev: $(STAMPS)/native

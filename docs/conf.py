@@ -16,6 +16,7 @@ extensions = [
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
+    "engine_linalg",
     "error_table",
 ]
 exclude_patterns = ["_build"]

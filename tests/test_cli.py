@@ -60,7 +60,7 @@ def test_info_does_not_touch_mpi_in_its_process(run_python) -> None:
 
 def test_info_says_why_a_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str):
-        raise ImportError(f"no {name} here")
+        raise ModuleNotFoundError(f"no {name} here")
 
     def absent(name: str):
         raise importlib.metadata.PackageNotFoundError(name)
@@ -68,11 +68,12 @@ def test_info_says_why_a_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(importlib, "import_module", missing)
     monkeypatch.setattr(importlib.metadata, "version", absent)
     found = info.collect()
-    assert found["pools"] == {"found": None, "why": "no threadpoolctl here"}
+    assert found["pools"] == {"found": None, "why": "threadpoolctl is not installed"}
     assert found["mpi"]["why"] == "mpi4py is not installed"
     assert found["packages"]["scipy"] is None
     text = info.render(found)
-    assert "unknown: no threadpoolctl here" in text
+    assert "absent: threadpoolctl is not installed" in text
+    assert "other engines     none in this version" in text
     assert "absent: mpi4py is not installed" in text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -145,6 +146,18 @@ class TestTemperatureFile:
         with pytest.raises(TemperatureFileError, match=r"sweep\.txt"):
             read_temperatures(self.write(tmp_path, content))
 
+    def test_a_line_that_is_no_utf8_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(TemperatureFileError, match="line 3: not UTF-8"):
+            read_temperatures(self.write(tmp_path, b"2.0\n\n# temp\xe9rature\n"))
+
+    def test_lines_are_counted_as_in_an_editor(self, tmp_path: Path) -> None:
+        with pytest.raises(TemperatureFileError, match="line 2: 'x'"):
+            read_temperatures(self.write(tmp_path, "2.0\x0c\nx\n"))
+
+    def test_a_long_wrong_line_is_cut(self, tmp_path: Path) -> None:
+        with pytest.raises(TemperatureFileError, match=r"line 1: 'x{60}\.\.\.'"):
+            read_temperatures(self.write(tmp_path, "x" * 10_000))
+
     def test_a_missing_file_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(TemperatureFileError, match="none"):
             read_temperatures(tmp_path / "none")
@@ -233,6 +246,57 @@ class TestCommand:
         captured = capsys.readouterr()
         assert captured.out == ""
         assert "is no folder" in captured.err
+
+    @pytest.mark.parametrize("place", ["none/a.json", "."])
+    def test_json_that_cannot_be_written_is_status_2_and_nothing_is_computed(
+        self, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(self.options("--json", str(tmp_path / place))) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert "--json: " in captured.err
+        assert "folder" in captured.err
+
+    @pytest.mark.parametrize(("name", "start"), [("picture", b"\x89PNG"), ("a.PNG", b"\x89PNG"), ("a.svg", b"<?xml")])
+    def test_the_name_says_the_format_of_the_picture(self, name: str, start: bytes, tmp_path: Path) -> None:
+        pytest.importorskip("matplotlib")
+        path = tmp_path / name
+        options = ["--bond-dimension", "2", "--steps", "2", "--lanes", "1", "-q"]
+        assert main([*options, "--output", str(path)]) == 0
+        assert path.read_bytes().startswith(start)
+
+    def test_a_picture_in_an_unknown_format_is_status_2_and_nothing_is_computed(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        pytest.importorskip("matplotlib")
+        path = tmp_path / "x.foo"
+        assert main(self.options("--output", str(path))) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert f"--output: {path}: matplotlib writes pdf, png, svg, " in captured.err
+        assert captured.err.endswith(", not foo\n")
+        assert not path.exists()
+
+    def test_a_picture_and_no_picture_is_status_2(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(self.options("--output", str(tmp_path / "a.png"), "--no-plot")) == 2
+        assert "--output and --no-plot exclude each other" in capsys.readouterr().err
+
+    def test_a_count_that_is_no_number(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit):
+            main(["--lanes", "two"])
+        assert "argument --lanes: 'two' is not a whole number" in capsys.readouterr().err
+
+    def test_the_critical_temperature_is_left_out_where_the_exact_value_diverges(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = tmp_path / "sweep.txt"
+        path.write_text(f"1.8\n{CRITICAL_TEMPERATURE!r}\n2.2695\n3.0\n", encoding="utf-8")
+        assert main(self.options("--no-plot", "--temperatures", str(path))) == 0
+        line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("  specific heat c"))
+        assert re.search(r"e-0\d at T = (1\.8|3\.0)0000, leaving out 2 temperatures within 0\.001 of", line)
+        path.write_text(f"{CRITICAL_TEMPERATURE!r}\n", encoding="utf-8")
+        assert main(self.options("--no-plot", "--temperatures", str(path))) == 0
+        assert "specific heat c  none, leaving out 1 temperature within" in capsys.readouterr().out
 
 
 class TestAsAProgram:

@@ -410,9 +410,15 @@ def awkward(rng: np.random.Generator, n: int) -> Iterator[np.ndarray]:
     yield (q1 * np.where(np.arange(n) < n // 2, np.arange(1.0, n + 1), 0.0)) @ q2
 
 
-def test_c_lin_04_and_06_svd_and_eigh_converge_with_the_same_bits_at_every_width() -> None:
+@pytest.mark.parametrize(
+    "orders",
+    [
+        pytest.param([*range(2, 41, 3), 100], id="to 100"),
+        pytest.param([128, 160, 256], id="to 256", marks=pytest.mark.slow),
+    ],
+)
+def test_c_lin_04_and_06_svd_and_eigh_converge_with_the_same_bits_at_every_width(orders: list[int]) -> None:
     rng = np.random.default_rng(4)
-    orders = [*range(2, 41, 3), 100, 128, 160, 256]
     engines = [td.CpuEngine(threads) for threads in (1, 2, 3, 8)]
     try:
         for n in orders:
@@ -629,3 +635,47 @@ def test_nearly_dependent_columns_are_kept(serial: Linalg) -> None:
         assert np.linalg.norm(q @ r - a) < 1e-13 * np.linalg.norm(a)
         for s in (serial.svdvals(r), serial.svdvals(a), serial.svd(a, full_matrices=False).S):
             assert s[2] / s[0] == pytest.approx(ratio, abs=4e-15)
+
+
+# --- found by attack ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_qr_of_what_is_left_below_the_smallest_square(serial: Linalg, dtype: Any) -> None:
+    """The squares of a column's rest underflow, while the column itself is of order one."""
+    tiny = float(np.finfo(dtype).tiny)
+    phase = 1 + 1j if np.dtype(dtype).kind == "c" else 1
+    for size in (tiny * 1e8, tiny, tiny * 1e-4):
+        a = np.array([[1, 1], [0, size * phase]], dtype)
+        q, r = serial.qr(a)
+        np.testing.assert_allclose(q.conj().T @ q, np.eye(2), atol=8 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(abs(r[1, 1]), abs(a[1, 1]), rtol=1e-2)
+    steps = np.geomspace(1, tiny, 100)[:, None]
+    for graded in (normal(np.random.default_rng(3), (100, 100), dtype) * steps, np.eye(100, 2) + steps):
+        q, _ = serial.qr(graded.astype(dtype))
+        n = q.shape[1]
+        np.testing.assert_allclose(q.conj().T @ q, np.eye(n), atol=100 * np.finfo(dtype).eps)
+
+
+def test_solve_refuses_a_singular_matrix_without_right_hand_sides(serial: Linalg) -> None:
+    with pytest.raises(td.SingularMatrixError):
+        serial.solve(np.zeros((3, 3)), np.ones((3, 0)))
+    assert serial.solve(np.eye(3), np.ones((3, 0))).shape == (3, 0)
+
+
+def test_outputs_of_svd_lie_apart_from_each_other(serial: Linalg) -> None:
+    a = np.array([[2.0, 1.0], [1.0, 3.0]])
+    u, s, vh = np.zeros((2, 2)), np.zeros(2), np.zeros((2, 2))
+    for out in ((u, s, u), (u, u[0], vh), (u, vh[1], vh)):
+        with pytest.raises(td.AliasingError, match="share memory"):
+            serial.svd(a, out=out)
+    assert not u.any()
+    assert not vh.any()
+
+
+def test_flags_are_what_is_true_as_in_numpy(serial: Linalg) -> None:
+    a = np.ones((3, 2))
+    assert serial.svd(a, 0).U.shape == (3, 2)
+    assert serial.svd(a, np.True_).U.shape == (3, 3)
+    np.testing.assert_array_equal(serial.svd(a, 1, 0), serial.svdvals(a))
+    assert serial.cholesky(np.eye(2), upper=1).shape == (2, 2)

@@ -7,6 +7,12 @@ import inspect
 from treadle import exceptions
 
 
+def pieces(text: str) -> list[tuple[bool, str]]:
+    """The text, cut at its double backticks; whether a piece stood between them."""
+    parts = text.split("``")
+    return [(bool(place % 2), part) for place, part in enumerate(parts) if part]
+
+
 def rows() -> list[tuple[str, str, str, str]]:
     """Name, code, foreign bases and first sentence of every class, in the order of the module."""
     found = []

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
-from error_rows import rows
+from error_rows import pieces, rows
 
 
 class ErrorTable(Directive):
@@ -32,8 +32,9 @@ class ErrorTable(Directive):
     def _row(cells: tuple[str, ...], literal: int) -> nodes.row:
         row = nodes.row()
         for position, text in enumerate(cells):
-            inner: nodes.Node = nodes.literal(text, text) if position < literal and text else nodes.inline(text, text)
-            row += nodes.entry("", nodes.paragraph("", "", inner))
+            cut = [(True, text)] if position < literal and text else pieces(text)
+            inner = [nodes.literal(part, part) if code else nodes.inline(part, part) for code, part in cut]
+            row += nodes.entry("", nodes.paragraph("", "", *inner))
         return row
 
 

@@ -55,7 +55,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return run(quick=options.quick)
     if options.command == "bench":
-        sys.stderr.write("the benchmarks compare with other packages and come with the sources: make bench\n")
+        sys.stderr.write(
+            "the benchmarks are in benches/ of the sources, because they compare with other packages: make bench "
+            "runs them and writes docs/performance.md\n"
+        )
         return 1
     parser.print_usage(sys.stderr)
     sys.stderr.write("a command is needed: info, selftest, demo or bench\n")

@@ -6,6 +6,7 @@ Calls with plain arrays of one dtype and no options never come here.
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -333,7 +334,8 @@ def _limit(memory_limit: Any) -> int | None:
             operation="einsum",
             argument="memory_limit",
         )
-    return limit
+    # No array has as many elements as the core can count.
+    return min(limit, sys.maxsize)
 
 
 def _optimize(
@@ -412,7 +414,14 @@ def _path_by(
     """Ask an optimizer of opt_einsum's kind: ``optimizer(inputs, output, size_dict, memory_limit)``."""
     inputs, output, sizes = bound_labels(source, arrays, operation)
     steps = optimizer([frozenset(terms) for terms in inputs], frozenset(output), sizes, memory_limit)
-    return _checked_path(list(steps), operation)
+    try:
+        listed = list(steps)
+    except TypeError:
+        raise PathError(
+            f"{operation}: the optimizer gave a {type(steps).__name__}; a path is a sequence of steps",
+            operation=operation,
+        ) from None
+    return _checked_path(listed, operation)
 
 
 def bound_labels(

@@ -54,7 +54,7 @@ class Pool:
         *,
         affinity: Sequence[int] | None = None,
         name: str | None = None,
-        stack_bytes: int = ...,
+        stack_bytes: int | None = None,
     ) -> Self: ...
     @property
     def threads(self) -> int: ...
@@ -98,7 +98,7 @@ class CpuEngine:
         *,
         batch: _Batch | None = None,
         plan_cache: PlanCache | None = None,
-        buffer_bytes: int = ...,
+        buffer_bytes: int | None = None,
         affinity: Sequence[int] | None = None,
         name: str | None = None,
         isa: str | None = None,
@@ -233,6 +233,7 @@ class Lanes:
     def _run_on_rank(
         self, body: Callable[[Lane], _T], coordinator: Callable[[LaneControl], _C], rank: int
     ) -> tuple[_C, list[_T]]: ...
+    def _count(self, lane: int, seconds: float) -> None: ...
     def _map(
         self,
         function: Callable[[Any, Any], _T],
@@ -259,6 +260,9 @@ class Lanes:
         deadline: float | None,
     ) -> LaneStream[_T]: ...
     def _close(self) -> bool: ...
+    def _cancel_run(self) -> bool: ...
+    @staticmethod
+    def _interpreter_ends() -> None: ...
     def _panic_in_lane(self, lane: int) -> None: ...
 
 def current_lane() -> Lane | None: ...

@@ -131,9 +131,12 @@ def dot(engine: CpuEngine, a: Any, b: Any, out: Any) -> Any:
     return tensordot(engine, left, right, ((-1,), (axis,)), operation="dot", out=out)
 
 
-def _outer_of(engine: CpuEngine, operation: str, a: npt.NDArray[Any], b: npt.NDArray[Any], out: Any) -> Any:
+def _outer_of(
+    engine: CpuEngine, operation: str, a: npt.NDArray[Any], b: npt.NDArray[Any], out: Any, casting: str = "safe"
+) -> Any:
     left, right = _labels(a.ndim, 0), _labels(b.ndim, a.ndim)
-    return contract(engine, operation, _source([left, right], left + right, {}), [a, b], out=out)
+    source = _source([left, right], left + right, {})
+    return contract(engine, operation, source, [a, b], out=out, out_casting=casting)
 
 
 def inner(engine: CpuEngine, a: Any, b: Any) -> Any:
@@ -147,7 +150,8 @@ def inner(engine: CpuEngine, a: Any, b: Any) -> Any:
 def outer(engine: CpuEngine, a: Any, b: Any, out: Any = None) -> Any:
     """``engine.outer``: both operands are flattened."""
     left, right = _arrays.as_operand(a, "outer", 0).reshape(-1), _arrays.as_operand(b, "outer", 1).reshape(-1)
-    return _outer_of(engine, "outer", left, right, out)
+    # numpy's is a ufunc, and a ufunc's rule for out is "same_kind".
+    return _outer_of(engine, "outer", left, right, out, "same_kind")
 
 
 def vdot(engine: CpuEngine, a: Any, b: Any) -> Any:
@@ -158,19 +162,26 @@ def vdot(engine: CpuEngine, a: Any, b: Any) -> Any:
     return contract(engine, "vdot", _source([[0], [0]], [], {}), [left, right], conj=[True, False])
 
 
+def _ufunc(
+    engine: CpuEngine, operation: str, a: Any, b: Any, cores: tuple[list[int], list[int], list[int]], **options: Any
+) -> Any:
+    """A product that numpy has as a ufunc, whose rule for casts is "same_kind"."""
+    return _product(engine, operation, a, b, cores, casting="same_kind", **options)
+
+
 def vecdot(engine: CpuEngine, a: Any, b: Any, **options: Any) -> Any:
     """``engine.vecdot``: the first operand is conjugated."""
-    return _product(engine, "vecdot", a, b, ([_K], [_K], []), conj=[True, False], **options)
+    return _ufunc(engine, "vecdot", a, b, ([_K], [_K], []), conj=[True, False], **options)
 
 
 def matvec(engine: CpuEngine, a: Any, b: Any, **options: Any) -> Any:
     """``engine.matvec``."""
-    return _product(engine, "matvec", a, b, ([_M, _K], [_K], [_M]), **options)
+    return _ufunc(engine, "matvec", a, b, ([_M, _K], [_K], [_M]), **options)
 
 
 def vecmat(engine: CpuEngine, a: Any, b: Any, **options: Any) -> Any:
     """``engine.vecmat``: the vector is conjugated, as numpy's."""
-    return _product(engine, "vecmat", a, b, ([_K], [_K, _N], [_N]), conj=[True, False], **options)
+    return _ufunc(engine, "vecmat", a, b, ([_K], [_K, _N], [_N]), conj=[True, False], **options)
 
 
 def _is_index(value: Any) -> bool:

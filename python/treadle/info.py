@@ -16,6 +16,8 @@ from treadle.exceptions import UnsupportedError
 __all__ = ["collect", "render", "show_versions"]
 
 _ISAS = ("scalar", "avx2", "avx512", "neon")
+#: Sets that a machine with this one also has; an engine refuses them, because products would use the better one.
+_INCLUDED = {"avx512": ("avx2",)}
 _OTHER_ENGINES = ("BlasEngine", "XlaEngine", "WebGpuEngine", "CudaEngine")
 _NEIGHBOURS = (
     "numpy",
@@ -43,18 +45,19 @@ def _version(distribution: str) -> str | None:
 
 
 def _isas() -> dict[str, Any]:
-    """Which kernels this machine runs: each set is asked for, and the refusal is the reason."""
+    """Which kernels this machine runs: each set is asked for."""
     available, absent = [], {}
-    for isa in _ISAS:
-        try:
-            CpuEngine(threads=1, isa=isa).close()
-        except UnsupportedError as error:
-            absent[isa] = str(error)
-        else:
-            available.append(isa)
     engine = CpuEngine(threads=1)
     selected = engine.isa
     engine.close()
+    for isa in _ISAS:
+        try:
+            CpuEngine(threads=1, isa=isa).close()
+        except UnsupportedError:
+            beside = isa in _INCLUDED.get(selected, ())
+            absent[isa] = f"not offered beside {selected}" if beside else "not an instruction set of this machine"
+        else:
+            available.append(isa)
     return {"selected": selected, "available": available, "absent": absent}
 
 
@@ -62,6 +65,8 @@ def _pools() -> dict[str, Any]:
     """Thread pools that other libraries hold in this process: numpy's BLAS, and OpenMP."""
     try:
         threadpoolctl = importlib.import_module("threadpoolctl")
+    except ModuleNotFoundError:
+        return {"found": None, "why": "threadpoolctl is not installed"}
     except ImportError as error:
         return {"found": None, "why": str(error)}
     keys = ("user_api", "internal_api", "version", "num_threads", "threading_layer", "architecture")
@@ -189,7 +194,7 @@ def render(found: dict[str, Any]) -> str:
         ("treadle", found["treadle"]),
         ("CPU provider", found["provider"]),
         ("instruction sets", f"{isa['selected']} selected of {', '.join(isa['available'])}"),
-        *(("", f"{name} absent: {why}") for name, why in isa["absent"].items()),
+        *(("", f"{name}: {why}") for name, why in isa["absent"].items()),
         ("CPUs", f"{found['cpus']['allowed']} allowed, {found['cpus']['present']} present"),
         (
             "python",
@@ -201,13 +206,17 @@ def render(found: dict[str, Any]) -> str:
     mpi = found["mpi"]
     rows.append(("MPI", f"{mpi['vendor']} {mpi['version']}" if mpi["vendor"] else f"absent: {mpi['why']}"))
     if found["pools"]["found"] is None:
-        rows.append(("other pools", f"unknown: {found['pools']['why']}"))
+        rows.append(("other pools", f"absent: {found['pools']['why']}"))
     else:
         for pool in found["pools"]["found"]:
             text = f"{pool['internal_api']} {pool.get('version') or ''}, {pool['num_threads']} threads"
             rows.append(("other pools", text + (f", {pool['architecture']}" if pool.get("architecture") else "")))
-    for name, engine in found["engines"].items():
-        rows.append((name, "available" if engine["available"] else f"absent: {engine['why']}"))
+    rows += [(name, "available") for name, engine in found["engines"].items() if engine["available"]]
+    missing = [name for name, engine in found["engines"].items() if not engine["available"]]
+    if len(missing) == len(_OTHER_ENGINES):
+        rows.append(("other engines", "none in this version"))
+    elif missing:
+        rows.append(("other engines", f"not in this version: {', '.join(missing)}"))
     return "\n".join(f"{name:<17} {text}" for name, text in rows)
 
 

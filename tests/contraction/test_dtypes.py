@@ -387,3 +387,11 @@ def test_dty_04_masked_arrays_are_refused(engine: td.CpuEngine) -> None:
             with pytest.raises(td.DTypeError, match=r"MaskedArray.*\.filled"):
                 call(engine, *arrays)
         assert engine.state == "open", name
+
+
+@pytest.mark.parametrize("subscripts", ["->", "", "...->...", "..."])
+@pytest.mark.parametrize("options", [{}, {"order": "F"}])
+def test_a_view_without_axes_is_a_scalar(engine: td.CpuEngine, subscripts: str, options: dict[str, str]) -> None:
+    for dtype in ("?", "b", "e", "f", "d", "D"):
+        result = engine.einsum(subscripts, np.array(1, dtype), **options)
+        assert type(result) is np.dtype(dtype).type

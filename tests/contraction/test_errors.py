@@ -196,3 +196,29 @@ def test_errors_have_codes_and_pickle(engine: td.CpuEngine) -> None:
         again = pickle.loads(pickle.dumps(error))
         assert again == error
         assert (again.operand, again.operation, again.detail) == (error.operand, error.operation, error.detail)
+
+
+def test_numbers_that_are_none(engine: td.CpuEngine) -> None:
+    a = np.eye(2)
+    for alpha in (np.array([1.0, 2.0]), np.array([1j, 2j]), 10**400, "2", object()):
+        with pytest.raises(td.DTypeError, match="einsum: alpha") as caught:
+            engine.einsum("ij->", a.astype(complex), alpha=alpha)
+        assert caught.value.operation == "einsum"
+
+
+@pytest.mark.parametrize("options", [{}, {"order": "C"}])
+def test_a_lone_surrogate_is_no_label(engine: td.CpuEngine, options: dict[str, str]) -> None:
+    with pytest.raises(td.SubscriptsError, match="surrogate"):
+        engine.einsum("\ud800->", np.ones(2), **options)
+
+
+def test_an_optimizer_that_gives_no_path(engine: td.CpuEngine) -> None:
+    with pytest.raises(td.PathError, match="NoneType"):
+        engine.einsum("ij,jk,kl->il", *[np.eye(2)] * 3, optimize=lambda *_: None)
+
+
+@pytest.mark.parametrize("limit", [2**70, 1e30])
+def test_limits_beyond_all_memory(engine: td.CpuEngine, limit: float) -> None:
+    a = np.eye(2)
+    assert engine.einsum("ij,jk->", a, a, memory_limit=limit) == 2
+    assert engine.einsum("ij,jk->", a, a, optimize=("greedy", limit)) == 2

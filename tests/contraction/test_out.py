@@ -547,3 +547,18 @@ def test_out_09_single_operands_and_named_products(engine: td.CpuEngine, small: 
     for trans_a, trans_b in itertools.product("NTC", repeat=2):
         value = engine.gemm(a, b, trans_a=trans_a, trans_b=trans_b)
         assert (value == form[trans_a](a) @ form[trans_b](b)).all()
+
+
+def test_products_that_numpy_has_as_ufuncs_cast_out_as_ufuncs_do(engine: td.CpuEngine) -> None:
+    a, v = np.arange(6.0).reshape(2, 3), np.arange(3.0)
+    for name, operands, shape in (
+        ("outer", (v, v), (3, 3)),
+        ("vecdot", (a, a), (2,)),
+        ("matvec", (a, v), (2,)),
+        ("vecmat", (v, a.T), (2,)),
+    ):
+        out = np.full(shape, np.nan, np.float32)
+        assert getattr(engine, name)(*operands, out=out) is out
+        np.testing.assert_array_equal(out, getattr(engine, name)(*operands))
+        with pytest.raises(td.DTypeError):
+            getattr(engine, name)(*operands, out=np.zeros(shape, int))

@@ -90,6 +90,14 @@ def test_small_work_never_wakes_a_worker(size: int) -> None:
             engine.linalg.eigh(a)
             engine.linalg.solve(a, a)
             engine.linalg.cholesky(a @ a.T + np.eye(size))
+            if size <= 4:  # several tasks, which could be spread, of a few microseconds in all
+                batch = np.stack([a] * 3)
+                engine.matmul(batch, batch)
+                engine.einsum("bij,bjk->kbi", batch, batch)
+                engine.einsum("bij,bjk->bik", batch.astype(np.int64), batch.astype(np.int64))
+                engine.linalg.solve(batch, batch)
+                engine.linalg.qr(batch)
+                engine.linalg.cholesky(batch @ batch.transpose(0, 2, 1) + np.eye(size))
         after = engine.stats()["pool"]
     assert after == before
 

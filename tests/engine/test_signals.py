@@ -50,6 +50,16 @@ def test_ctrl_c_ends_a_long_product() -> None:
         assert engine.state == "open"
 
 
+def test_ctrl_c_ends_the_reference_route() -> None:
+    a = np.ones((1000, 1000))
+    with td.CpuEngine(2) as engine:
+        begin = time.perf_counter()
+        with interrupt_soon(), pytest.raises(KeyboardInterrupt):
+            engine.einsum("ij,jk->ik", a, a, route="reference")
+        assert time.perf_counter() - begin < 1.5
+        assert engine.state == "open"
+
+
 def test_a_silent_handler_lets_the_call_finish() -> None:
     seen: list[int] = []
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -234,6 +235,29 @@ def test_affinity_is_checked_before_a_thread_starts() -> None:
         td.CpuEngine(2, affinity=[allowed[0]])
     with pytest.raises(td.ArgumentError, match="100000"):
         td.CpuEngine(2, affinity=[allowed[0], 100_000])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"buffer_bytes": -1},
+        {"buffer_bytes": 1 << 70},
+        {"buffer_bytes": 1.5},
+        {"affinity": [-1, 0]},
+        {"affinity": [0, 1 << 70]},
+        {"affinity": ["x", 0]},
+        {"batch": ("split", True)},
+    ],
+)
+def test_impossible_options_are_argument_errors(options: dict[str, Any]) -> None:
+    with pytest.raises(td.ArgumentError, match="valid are"):
+        td.CpuEngine(2, **options)
+
+
+def test_impossible_stacks_are_argument_errors() -> None:
+    for stack in (-1, 1 << 70, 1000):
+        with pytest.raises(td.ArgumentError, match="stack_bytes"):
+            td.Pool(2, stack_bytes=stack)
 
 
 @pytest.mark.parametrize("isa", ["sse9", "", "AVX2"])

@@ -30,6 +30,8 @@ ORDINARY = [
 @pytest.mark.parametrize("error", ORDINARY, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("kind", [list, iter])
 def test_the_users_exception_is_the_cause_itself(lanes, error, kind):
+    """C-LAN-01: an item failure at index 2 whose cause is that very object; the other results are there."""
+
     def fail_second(item, engine):
         if item == 2:
             raise error
@@ -59,6 +61,7 @@ def test_the_error_pickles_without_its_cause(lanes):
 @pytest.mark.parametrize("failing", [set(), {0}, {9}, {4}, {0, 1}, {2, 5, 7}, set(range(10))])
 @pytest.mark.parametrize("answer", [0.0, None, "exception"])
 def test_a_handler_gives_one_result_for_each_failing_item(lanes, failing, answer):
+    """C-LAN-04: one result for each item, in order, whichever fail."""
     seen = {}
 
     def fail_some(item, engine):
@@ -77,6 +80,7 @@ def test_a_handler_gives_one_result_for_each_failing_item(lanes, failing, answer
 
 
 def test_an_error_in_the_handler_is_not_lost(lanes):
+    """C-LAN-04: it is the cause, at the index of the item."""
     handler_error = OSError("handler")
 
     def handler(index, item, error):
@@ -109,6 +113,7 @@ def test_what_is_no_exception_ends_the_map_at_once(lanes, on_error, error):
 
 @pytest.mark.parametrize("kind", [list, iter])
 def test_the_lowest_failing_index_is_reported_whatever_the_timing(make_lanes, kind):
+    """C-LAN-09: the lowest of three, also when it fails last."""
     lanes, chance = make_lanes(count=4), random.Random(3)
 
     def fail_three(item, engine):
@@ -126,6 +131,7 @@ def test_the_lowest_failing_index_is_reported_whatever_the_timing(make_lanes, ki
 
 
 def test_few_items_run_after_the_first_failed(make_lanes):
+    """C-LAN-09: 99 items of 0.3 s do not run any more."""
     started = []
 
     def fail_first(item, engine):
@@ -142,6 +148,7 @@ def test_few_items_run_after_the_first_failed(make_lanes):
 
 
 def test_a_failure_tells_the_bodies_that_wait(make_lanes):
+    """C-LAN-08: ``control`` is cancelled for them within moments, and the map ends."""
     lanes, released = make_lanes(count=3), []
 
     def wait(item, engine):
@@ -173,6 +180,7 @@ def test_an_item_that_only_says_that_it_was_cancelled_is_not_the_failure(make_la
 
 
 def test_one_slow_item_loses_no_other_result(make_lanes):
+    """C-LAN-08: all eight results arrive."""
     got = td.map_in_lanes(lambda item, engine: time.sleep(0.3 * (item == 1)) or item, range(8), make_lanes(count=4))
     assert got == list(range(8))
 
@@ -297,6 +305,7 @@ def test_a_panic_in_a_lane_is_an_internal_error_after_the_join(make_lanes):
 
 
 def test_a_body_that_ends_the_process_ends_it(run_python):
+    """C-LAN-05: the process ends with 7."""
     script = (
         "import os, treadle as td\n"
         "lanes = td.Lanes([td.CpuEngine.serial()])\n"
@@ -306,6 +315,7 @@ def test_a_body_that_ends_the_process_ends_it(run_python):
 
 
 def test_every_lane_raises_at_once(make_lanes):
+    """C-LAN-06 and C-PYB-01: all bodies fail; the lowest lane is reported."""
     lanes = make_lanes(count=4)
     barrier = threading.Barrier(4)
 
@@ -317,3 +327,106 @@ def test_every_lane_raises_at_once(make_lanes):
         with pytest.raises(td.LaneTaskError) as caught:
             lanes.run(fail)
         assert (caught.value.lane, caught.value.__cause__.args) == (0, (0,))
+
+
+def test_a_failure_above_does_not_take_the_retries_of_an_item_below(make_lanes):
+    lanes = make_lanes(count=2)
+    above_failed = threading.Event()
+    tries = []
+
+    def body(item, engine):
+        if item == 0 and not tries:
+            tries.append(item)
+            assert above_failed.wait(10)
+            # The control is cancelled now or in a moment; either way the second try comes.
+            td.current_lane().control.wait(10)
+            raise ValueError(item)
+        if item == 1:
+            try:
+                raise KeyError(item)
+            finally:
+                above_failed.set()
+        return item
+
+    with pytest.raises(td.LaneTaskError) as caught:
+        td.map_in_lanes(body, range(4), lanes, retries=1)
+    assert caught.value.index == 1
+
+
+def test_a_cancelled_map_tries_nothing_again(lanes):
+    calls = []
+
+    def body(item, engine):
+        calls.append(item)
+        td.current_lane().control.cancel()
+        raise ValueError(item)
+
+    with pytest.raises(td.LaneTaskError):
+        td.map_in_lanes(body, [0], lanes, retries=1000)
+    assert calls == [0]
+
+
+def interrupted_source(error):
+    yield 0
+    time.sleep(0.05)
+    raise error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])
+def test_an_interrupt_in_the_iterable_or_the_progress_stands_above_a_failing_item(lanes, error):
+    def fail(item, engine):
+        time.sleep(0.1)
+        raise ValueError(item)
+
+    def progress(done, total):
+        raise error
+
+    for call in (
+        lambda: td.map_in_lanes(fail, interrupted_source(error), lanes),
+        lambda: list(td.imap_in_lanes(fail, interrupted_source(error), lanes)),
+        lambda: td.map_in_lanes(lambda item, engine: item and fail(item, engine), range(4), lanes, progress=progress),
+    ):
+        with pytest.raises(type(error)) as caught:
+            call()
+        assert caught.value is error
+        assert not lanes.busy
+
+
+def test_an_interrupt_while_the_text_of_a_failure_is_read_is_not_lost(lanes):
+    class OddError(Exception):
+        def __str__(self):
+            raise KeyboardInterrupt
+
+    def fail(item, engine):
+        raise OddError
+
+    with pytest.raises(KeyboardInterrupt):
+        td.map_in_lanes(fail, [1], lanes)
+
+
+@pytest.mark.parametrize("held_up_by", ["iterable", "progress", "nothing"])
+def test_past_the_deadline_no_item_starts_although_the_caller_is_held_up(lanes, held_up_by):
+    begun = time.monotonic()
+    late = []
+
+    def source():
+        for item in range(8):
+            if held_up_by == "iterable" and item == len(lanes):
+                time.sleep(0.4)
+            yield item
+
+    def progress(done, total):
+        if held_up_by == "progress":
+            time.sleep(0.4)
+
+    def body(item, engine):
+        if time.monotonic() - begun > 0.25:
+            late.append(item)
+        time.sleep(0.02)
+
+    items = source() if held_up_by == "iterable" else range(100)
+    got = td.map_in_lanes(body, items, lanes, deadline=0.2, on_error="return", progress=progress)
+    assert late == []
+    assert isinstance(got[-1], td.LaneCancelledError)
+    assert td.map_in_lanes(body, [1], lanes, deadline=0, on_error="return")[0].index == 0
+    assert late == []

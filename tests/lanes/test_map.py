@@ -46,10 +46,12 @@ def test_items_that_complete_in_reverse_keep_their_order(lanes):
     ],
 )
 def test_any_iterable_is_taken(lanes, items, expected):
+    """C-LAN-03: dict, str, bytes and arrays are items one by one."""
     assert td.map_in_lanes(lambda item, engine: item, items, lanes) == expected
 
 
 def test_a_matrix_gives_its_rows(lanes):
+    """C-LAN-03: a 2-d array is its rows."""
     rows = td.map_in_lanes(lambda row, engine: row, np.arange(6).reshape(3, 2), lanes)
     assert [row.tolist() for row in rows] == [[0, 1], [2, 3], [4, 5]]
 
@@ -67,11 +69,14 @@ def test_a_subclass_of_list_is_iterated_as_it_wants(lanes):
 
 @pytest.mark.parametrize("items", [5, None, 2.5, np.array(3.0)])
 def test_what_cannot_be_iterated_is_a_type_error(lanes, items):
+    """C-LAN-03: 5 is a TypeError."""
     with pytest.raises(TypeError):
         td.map_in_lanes(square, items, lanes)
 
 
 def test_the_very_objects_go_in_and_come_out(lanes):
+    """C-LAN-02: nothing is pickled."""
+
     class Awkward:
         def __getstate__(self):
             raise RuntimeError
@@ -81,6 +86,7 @@ def test_the_very_objects_go_in_and_come_out(lanes):
 
 
 def test_the_iterator_is_advanced_by_the_calling_thread_and_a_bounded_number_ahead(lanes):
+    """C-LAN-03: bounded look-ahead, one thread."""
     threads, read = set(), 0
     started = 0
 
@@ -106,6 +112,7 @@ def test_the_iterator_is_advanced_by_the_calling_thread_and_a_bounded_number_ahe
 
 
 def test_an_infinite_iterable_ends_with_the_first_failure(lanes):
+    """C-LAN-03: itertools.count starts at once and ends early."""
     with pytest.raises(td.LaneTaskError) as caught:
         td.map_in_lanes(lambda item, engine: 1 / (item - 40), itertools.count(), lanes)
     assert caught.value.index == 40
@@ -113,6 +120,7 @@ def test_an_infinite_iterable_ends_with_the_first_failure(lanes):
 
 @pytest.mark.parametrize("on_error", ["raise", "return", lambda index, item, error: None])
 def test_an_iterable_that_raises_ends_the_map_where_the_next_item_would_have_come(lanes, on_error):
+    """C-LAN-03: the source's error keeps its object and arrives after the five items before it."""
     done = []
     source_error = OSError("the source")
 
@@ -174,6 +182,7 @@ def test_engines_compute_in_lanes_and_stay_warm(lanes):
 
 
 def test_thousands_of_maps_in_turn(make_lanes):
+    """C-LAN-10: order and length each time, success and failure in turn."""
     lanes = make_lanes(count=2)
     for round_ in range(1200):
         count = (0, 1, 2, 3)[round_ % 4]
@@ -234,6 +243,7 @@ def test_a_run_beside_another_run_is_refused(make_lanes):
     ],
 )
 def test_options_are_checked_before_anything_runs(lanes, options, error, text):
+    """C-LAN-04, in part: an unknown option lists the valid ones."""
     with pytest.raises(error, match=text):
         td.map_in_lanes(lambda item, engine: pytest.fail("ran"), [1], lanes, **options)
 
@@ -262,3 +272,15 @@ def test_the_cost_of_an_item_is_far_below_that_of_an_executor(make_lanes):
     with ThreadPoolExecutor(2) as pool:
         theirs = best(lambda: list(pool.map(lambda item: None, range(count))))
     assert theirs / ours > 4, (ours / count, theirs / count)
+
+
+def test_options_beyond_every_machine_number_are_taken(lanes):
+    huge = 1 << 70
+    assert td.map_in_lanes(lambda x, e: x, range(3), lanes, retries=huge, deadline=10**400) == [0, 1, 2]
+    assert list(td.imap_in_lanes(lambda x, e: x, range(3), lanes, window=huge)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("options", [{"lanes": "a"}, {"lanes": 1.5}, {"threads": 1.5}])
+def test_counts_that_are_no_integers_are_type_errors(options):
+    with pytest.raises(TypeError, match=f"{next(iter(options))} must be an integer"):
+        td.Lanes.over(**options)

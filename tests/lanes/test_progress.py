@@ -12,6 +12,7 @@ import treadle as td
 
 @pytest.mark.parametrize(("kind", "total"), [(list, 10), (lambda items: (i for i in items), None)])
 def test_done_grows_one_by_one_as_items_complete(lanes, kind, total):
+    """C-LAN-07: not all at the start or the end, from the caller's thread, with and without a size."""
     seen = []
 
     def progress(done, total):
@@ -25,6 +26,7 @@ def test_done_grows_one_by_one_as_items_complete(lanes, kind, total):
 
 
 def test_items_that_fail_are_counted_and_no_items_are_none(lanes):
+    """C-LAN-07: also on failure of items, and without items."""
     seen = []
 
     def progress(done, total):
@@ -42,6 +44,7 @@ def test_items_that_fail_are_counted_and_no_items_are_none(lanes):
 
 
 def test_the_callbacks_own_error_is_raised_and_ends_the_map(lanes):
+    """C-LAN-07: the callback's error is raised."""
     own, started = OSError("progress"), []
 
     def progress(done, total):
@@ -59,6 +62,7 @@ def test_the_callbacks_own_error_is_raised_and_ends_the_map(lanes):
 
 
 def test_a_bar(lanes):
+    """C-LAN-07: a tqdm instance."""
     tqdm = pytest.importorskip("tqdm")
     import io
 

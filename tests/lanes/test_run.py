@@ -111,6 +111,7 @@ def test_run_gives_the_values_in_the_order_of_the_lanes(lanes):
 
 
 def test_the_lowest_lane_is_reported_and_each_body_is_called_once(make_lanes):
+    """C-LAN-06: late in a low lane, early in a high one, a third that waits."""
     lanes, calls = make_lanes(count=3), []
 
     def body(lane):
@@ -135,6 +136,7 @@ def test_the_lowest_lane_is_reported_and_each_body_is_called_once(make_lanes):
 
 @pytest.mark.parametrize("leave", ["return", "raise", "interrupt"])
 def test_the_coordinators_exit_releases_the_lanes(lanes, leave):
+    """C-LAN-06: the coordinator's exit releases the waiters as well."""
     released = []
 
     def body(lane):
@@ -159,6 +161,7 @@ def test_the_coordinators_exit_releases_the_lanes(lanes, leave):
 
 @pytest.mark.parametrize("how", ["raise", "cancel", "panic"])
 def test_a_lane_releases_the_coordinator_and_its_peers(make_lanes, how):
+    """C-LAN-06: one lane fails, all others are released."""
     lanes, released = make_lanes(count=3), []
 
     def body(lane):

@@ -60,6 +60,7 @@ print(json.dumps({
 @pytest.mark.parametrize("form", ["list", "iterator", "stream", "run"])
 @pytest.mark.parametrize("how", ["once", "twice"])
 def test_ctrl_c_ends_the_map(run_python, how, form):
+    """C-PYB-02: once and twice in a row; no item starts afterwards, lanes joined, engines open."""
     done = run_python("-c", SCRIPT, how, form, timeout=40)
     assert done.returncode == 0, done.stderr
     got = json.loads(done.stdout)
@@ -73,6 +74,7 @@ def test_ctrl_c_ends_the_map(run_python, how, form):
 
 @pytest.mark.parametrize("form", ["list", "iterator", "stream"])
 def test_a_handler_that_does_not_raise_lets_the_map_finish(run_python, form):
+    """C-PYB-02: with the silent handler."""
     done = run_python("-c", SCRIPT, "silent", form, timeout=40)
     assert done.returncode == 0, done.stderr
     got = json.loads(done.stdout)

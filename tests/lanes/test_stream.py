@@ -31,6 +31,7 @@ def test_as_they_complete_a_slow_first_item_comes_last(make_lanes):
 
 @pytest.mark.parametrize("window", [1, 4, None])
 def test_an_infinite_iterable_is_read_a_bounded_number_ahead(lanes, window):
+    """C-LAN-03: ``window`` bounds the look-ahead, on the reader's thread alone."""
     threads, read = set(), itertools.count(1)
     count = 0
 
@@ -53,6 +54,7 @@ def test_an_infinite_iterable_is_read_a_bounded_number_ahead(lanes, window):
 
 @pytest.mark.parametrize("ordered", [True, False])
 def test_results_below_a_failure_come_first(make_lanes, ordered):
+    """C-LAN-09: the iterator yields all results below the lowest failure first."""
     lanes = make_lanes(count=4)
 
     def fail(item, engine):
@@ -75,6 +77,7 @@ def test_results_below_a_failure_come_first(make_lanes, ordered):
 
 
 def test_the_error_of_the_iterable_comes_after_the_earlier_results(lanes):
+    """C-LAN-03: after the five earlier results, with its object."""
     error = OSError("source")
 
     def source():
@@ -188,3 +191,82 @@ def test_an_interpreter_that_ends_with_a_stream_open_ends(run_python):
     )
     done = run_python("-W", "ignore", "-c", script, timeout=30)
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+
+
+def test_a_stop_iteration_of_the_progress_callback_is_no_end_of_the_results(lanes):
+    def progress(done, total):
+        raise StopIteration("mine")
+
+    with pytest.raises(RuntimeError, match="progress callback raised StopIteration") as caught:
+        list(td.imap_in_lanes(lambda x, e: x, range(10), lanes, progress=progress))
+    assert isinstance(caught.value.__cause__, StopIteration)
+    assert not lanes.busy
+
+
+def test_past_the_deadline_no_item_starts_while_nobody_takes_results(lanes):
+    started = []
+    begun = time.monotonic()
+
+    def body(x, engine):
+        started.append(time.monotonic() - begun)
+        time.sleep(0.05)
+
+    with td.imap_in_lanes(body, range(100), lanes, window=50, deadline=0.2) as stream:
+        next(stream)
+        time.sleep(0.5)
+        assert max(started) < 0.3
+        with pytest.raises(td.LaneCancelledError, match="deadline"):
+            list(stream)
+
+
+EXIT = """
+import itertools, threading, time, treadle as td
+lanes = td.Lanes([td.CpuEngine.serial(), td.CpuEngine.serial()])
+def slow(x, engine):
+    time.sleep(0.02)
+def go():
+    try:
+        {call}
+    except td.LaneCancelledError:
+        pass
+threading.Thread(target=go, daemon=True).start()
+time.sleep(0.2)
+assert lanes.busy
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "td.map_in_lanes(slow, range(10_000), lanes)",
+        "td.map_in_lanes(slow, itertools.count(), lanes, progress=print and (lambda done, total: None))",
+        "list(td.imap_in_lanes(slow, itertools.count(), lanes))",
+        "lanes.run(lambda lane: lane.control.wait())",
+    ],
+    ids=["map", "fed map", "stream", "run"],
+)
+def test_an_interpreter_that_ends_while_a_daemon_thread_maps_ends(run_python, call):
+    done = run_python("-W", "ignore", "-c", EXIT.format(call=call), timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_map_runs_while_the_interpreter_ends(run_python):
+    script = (
+        "import atexit\n"
+        "atexit.register(lambda: print(td.map_in_lanes(lambda x, e: x, range(4), lanes)))\n"
+        "import treadle as td\n"
+        "lanes = td.Lanes([td.CpuEngine.serial(), td.CpuEngine.serial()])\n"
+        "print(td.map_in_lanes(lambda x, e: x, range(2), lanes))\n"
+    )
+    done = run_python("-W", "ignore", "-c", script, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[0, 1]\n[0, 1, 2, 3]\n", "")
+
+
+def test_leaving_a_block_of_lanes_ends_the_stream_and_hides_no_exception():
+    with pytest.raises(OSError, match="mine"):
+        with td.Lanes([td.CpuEngine.serial()]) as lanes:
+            stream = td.imap_in_lanes(lambda x, e: x, itertools.count(), lanes)
+            assert next(stream) == 0
+            raise OSError("mine")
+    assert lanes.closed
+    assert list(stream) == []

@@ -62,6 +62,7 @@ def test_lanes_are_exactly_one_thread_each(make_lanes, widths):
 
 @pytest.mark.skipif(not TASKS.exists(), reason="needs /proc")
 def test_thousands_of_maps_leave_no_thread_and_no_file_behind(make_lanes):
+    """C-LAN-10: thread and file-descriptor counts are flat."""
     lanes = make_lanes(count=3)
     td.map_in_lanes(lambda item, engine: item, range(4), lanes)
     before, files = threads_before(), len(list(Path("/proc/self/fd").iterdir()))
@@ -132,6 +133,7 @@ def test_the_hooks_of_threading_are_called_in_lanes(make_lanes):
 
 
 def test_bodies_that_sleep_import_lock_and_log_do_not_block_each_other(make_lanes, capsys):
+    """C-PYB-01: it completes, and a ticking thread goes on."""
     lanes, lock = make_lanes(count=3), threading.Lock()
     lock.acquire()
     release = threading.Timer(0.1, lock.release)
@@ -173,6 +175,7 @@ def test_callbacks_that_never_give_the_interpreter_back_share_it(make_lanes):
 
 
 def test_a_lock_shared_by_lanes_and_the_progress_callback(make_lanes):
+    """C-THR-05 without engine calls."""
     lanes, lock = make_lanes(count=3), threading.Lock()
     seen = []
 
@@ -248,5 +251,55 @@ print(td.map_in_lanes(lambda item, engine: item, range(3), lanes))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_inherited_lanes_are_refused_in_a_child(run_python):
+    """C-THR-03: a map over inherited lanes."""
     done = run_python("-W", "ignore", "-c", INHERITED, timeout=30)
     assert done.stdout.splitlines() == ["0", "[0, 1, 2]"], done.stderr
+
+
+FORK_IN_CALLER = """
+import os, time, treadle as td
+lanes = td.Lanes([td.CpuEngine.serial(), td.CpuEngine.serial()])
+parent = os.getpid()
+def fork():
+    if os.getpid() != parent:
+        return
+    pid = os.fork()
+    if pid:
+        end = time.monotonic() + 5
+        while os.waitpid(pid, os.WNOHANG) == (0, 0):
+            if time.monotonic() > end:
+                os.kill(pid, 9)
+                print("the child hangs", flush=True)
+            time.sleep(0.01)
+def source():
+    for item in range(6):
+        if item == 3:
+            fork()
+        yield item
+def body(item, engine):
+    return item
+print({call}, flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("td.map_in_lanes(body, source(), lanes)", "[0, 1, 2, 3, 4, 5]"),
+        (
+            "td.map_in_lanes(body, range(6), lanes, progress=lambda done, total: done == 2 and fork())",
+            "[0, 1, 2, 3, 4, 5]",
+        ),
+        (
+            "lanes.run_with_coordinator(lambda lane: lane.control.wait(), lambda control: fork())",
+            "(None, [True, True])",
+        ),
+        ("list(td.imap_in_lanes(body, source(), lanes))", "[0, 1, 2, 3, 4, 5]"),
+    ],
+    ids=["iterable", "progress", "coordinator", "stream"],
+)
+def test_a_child_forked_by_the_caller_ends_and_the_parent_goes_on(run_python, call, said):
+    done = run_python("-W", "ignore", "-c", FORK_IN_CALLER.format(call=call), timeout=30)
+    assert done.stdout.splitlines() == [said], done.stderr
+    assert ("ForkedEngineError" in done.stderr) == ("imap" in call), done.stderr

@@ -46,11 +46,17 @@ def test_both_ranks_and_all_lanes_take_items(mpi_run):
 
         lanes = make_lanes(2)
         got = td.pmap_lanes(where, range(40), lanes)
-        say(got=got and sorted(set(got)), busy=[row["items"] > 0 for row in lanes.describe()])
+        rows = lanes.describe()
+        say(got=got and sorted(set(got)), items=[row["items"] for row in rows],
+            busy=[row["busy_seconds"] for row in rows])
         """,
     )
-    root, _ = job.said(2)
+    root, other = job.said(2)
     assert root["got"] == [[0, 0, True], [0, 1, True], [1, 0, True], [1, 1, True]]
+    # Items are what the lanes count, as in a map of one process, and not the time that they waited for some.
+    assert sum(root["items"] + other["items"]) == 40
+    for items, busy in zip(root["items"] + other["items"], root["busy"] + other["busy"], strict=True):
+        assert busy >= 0.0099 * items
 
 
 FAILURES = {
@@ -81,6 +87,7 @@ WIRE = {
 @SIZES
 @pytest.mark.parametrize("batch", [1, 4])
 def test_every_rank_raises_the_same_error_and_the_next_map_works(mpi_run, size, batch):
+    """C-MPI-01: the same type, index and text on every rank, and a following map works."""
     cases = {**FAILURES, **(WIRE if size > 1 else {})}
     script = """
     class Odd(Exception):
@@ -160,6 +167,7 @@ def test_failures_as_results_and_through_a_handler(mpi_run, size):
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_progress_counts_on_the_root_and_its_error_ends_the_map(mpi_run, size):
+    """C-MPI-01: a progress callback that raises."""
     job = mpi_run(
         size,
         """
@@ -261,6 +269,7 @@ def test_a_panic_or_a_thread_that_does_not_start_on_one_rank_ends_the_map_everyw
 
 
 def test_large_arrays_arrive_whole_and_writeable_also_in_pieces(mpi_run):
+    """C-MPI-02 and C-MPI-04: messages in pieces, with low eager limits."""
     job = mpi_run(
         2,
         """
@@ -290,6 +299,7 @@ def test_large_arrays_arrive_whole_and_writeable_also_in_pieces(mpi_run):
 
 @pytest.mark.parametrize("level", ["single", "funneled", "serialized", "multiple"])
 def test_thread_levels(mpi_run, level):
+    """C-MPI-05: works at funneled and above; one typed error below it."""
     job = mpi_run(
         2,
         """
@@ -305,6 +315,7 @@ def test_thread_levels(mpi_run, level):
 
 
 def test_an_exception_outside_the_map_ends_the_job(mpi_run):
+    """C-MPI-01 and C-MPI-06: the job ends and says why."""
     job = mpi_run(
         2,
         """
@@ -320,6 +331,7 @@ def test_an_exception_outside_the_map_ends_the_job(mpi_run):
 
 
 def test_ranks_that_wait_use_little_processor_time(mpi_run):
+    """C-MPI-07: a waiting rank sleeps."""
     job = mpi_run(
         2,
         """
@@ -460,6 +472,7 @@ def test_a_rank_that_dies_ends_the_job(mpi_run, where):
 
 
 def test_many_items_from_a_generator_need_little_memory_and_few_messages_under_way(mpi_run):
+    """C-MPI-03 on two ranks."""
     job = mpi_run(
         2,
         """
@@ -488,3 +501,104 @@ def test_many_items_from_a_generator_need_little_memory_and_few_messages_under_w
         assert row["right"]
         assert row["ahead"] <= 8
         assert row["grown"] < 30_000
+
+
+def test_exceptions_and_objects_whose_own_code_misbehaves(mpi_run):
+    rows = mpi_run(
+        2,
+        """
+        class NoText(Exception):
+            def __str__(self):
+                raise KeyboardInterrupt
+
+        class NoPickle(Exception):
+            def __reduce__(self):
+                raise SystemExit(3)
+
+        class Text(str):
+            def __reduce__(self):
+                raise RuntimeError
+
+        class Odd(int):
+            def __repr__(self):
+                return Text("odd")
+
+        class ExitsOnPickle:
+            def __reduce__(self):
+                raise SystemExit(4)
+
+        class ExitsOnUnpickle:
+            def __reduce__(self):
+                return sys.exit, (5,)
+
+        def fail(error):
+            def body(item, engine):
+                if item == 3:
+                    raise error
+            return body
+
+        def give(value):
+            return lambda item, engine: value if item == 3 else item
+
+        lanes = make_lanes(2)
+        calls = {
+            "no text": (fail(NoText()), range(9)),
+            "no pickle": (fail(NoPickle("own")), range(9)),
+            "repr": (lambda item, engine: 1 / 0, [Odd(1)]),
+            "item": (lambda item, engine: item, [0, ExitsOnPickle()]),
+            "result": (give(ExitsOnPickle()), range(9)),
+            "result back": (give(ExitsOnUnpickle()), range(9)),
+        }
+        got = {name: outcome(body, items, lanes) for name, (body, items) in calls.items()}
+        # On every rank alike, the root's own lanes included.
+        for round in range(10):
+            name = f"item back {round}"
+            got[name] = outcome(lambda item, engine: time.sleep(0.002), [0, 1, ExitsOnUnpickle(), 3], lanes)
+        say(got=got)
+        """,
+    ).said(2)
+    expected = {
+        "no text": ("LaneTaskError", 3),
+        "no pickle": ("LaneTaskError", 3),
+        "repr": ("LaneTaskError", 0),
+        "item": ("PmapError", 1),
+        "result": ("PmapError", 3),
+        "result back": ("PmapError", 3),
+        **{f"item back {n}": ("PmapError", 2) for n in range(10)},
+    }
+    for row in rows:
+        assert {name: (got.get("type"), got.get("index")) for name, got in row["got"].items()} == expected
+
+
+def test_a_failure_above_does_not_take_the_retries_of_an_item_below(mpi_run):
+    rows = mpi_run(
+        2,
+        """
+        tries = []
+
+        def body(item, engine):
+            if item == 0 and not tries:
+                tries.append(item)
+                td.current_lane().control.wait(10)
+                raise ValueError(item)
+            if item == 3:
+                time.sleep(0.1)
+                raise KeyError(item)
+            return item
+
+        say(got=outcome(body, range(9), make_lanes(2), retries=1))
+        """,
+    ).said(2)
+    assert [(row["got"]["type"], row["got"]["index"]) for row in rows] == [("LaneTaskError", 3)] * 2
+
+
+def test_an_interrupt_after_the_last_look_is_raised_at_the_end():
+    import os
+    import signal
+
+    from treadle.lanes.rank import Interrupts
+
+    with pytest.raises(KeyboardInterrupt), Interrupts() as interrupts:
+        assert interrupts.look() is None
+        os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

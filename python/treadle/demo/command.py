@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import treadle as td
-from treadle.demo.report import as_json, as_table, draw
+from treadle.demo.report import as_json, as_table, draw, picture_format
 from treadle.demo.sweep import run_sweep
 from treadle.demo.temperatures import default_temperatures, read_temperatures
 
@@ -29,7 +29,11 @@ _DEFAULT_PICTURE = Path("ising_trg.png")
 
 def _at_least(minimum: int) -> Any:
     def count(text: str) -> int:
-        value = int(text)
+        try:
+            value = int(text)
+        except ValueError:
+            msg = f"{text!r} is not a whole number"
+            raise argparse.ArgumentTypeError(msg) from None
         if value < minimum:
             msg = f"{value} is below {minimum}"
             raise argparse.ArgumentTypeError(msg)
@@ -66,7 +70,7 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
         default=1,
         help="threads of each lane's engine (default: 1)",
     )
-    parser.add_argument("--output", metavar="PNG", type=Path, help=f"picture (default: {_DEFAULT_PICTURE})")
+    parser.add_argument("--output", metavar="FILE", type=Path, help=f"picture (default: {_DEFAULT_PICTURE})")
     parser.add_argument("--no-plot", action="store_true", help="draw no picture")
     parser.add_argument("--json", metavar="FILE", help="write the numbers as JSON; - is standard output")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar and no remarks")
@@ -95,19 +99,35 @@ def _lanes_by_default(threads: int, comm: Any) -> int:
     return max(1, cpus // (threads * ranks))
 
 
+def _check_writable(option: str, path: Path) -> None:
+    """Refuse, before anything is computed, a path that nothing can be written to."""
+    if not path.absolute().parent.is_dir():
+        msg = f"{option}: {path.parent} is no folder"
+        raise ValueError(msg)
+    if path.is_dir():
+        msg = f"{option}: {path} is a folder"
+        raise ValueError(msg)
+
+
 def _picture(options: argparse.Namespace) -> Path | None:
     """Path of the picture to draw, or None; ValueError where one was asked for that cannot be drawn."""
     available = importlib.util.find_spec("matplotlib") is not None
     if options.no_plot:
+        if options.output is not None:
+            msg = "--output and --no-plot exclude each other"
+            raise ValueError(msg)
         return None
     if options.output is None:
         return _DEFAULT_PICTURE if available else None
     if not available:
-        msg = "--output needs matplotlib, which is not installed: pip install 'treadle[demo]'"
+        msg = "--output needs matplotlib, which is not installed: pip install matplotlib"
         raise ValueError(msg)
-    if not options.output.absolute().parent.is_dir():
-        msg = f"--output: {options.output.parent} is no folder"
-        raise ValueError(msg)
+    _check_writable("--output", options.output)
+    try:
+        picture_format(options.output)
+    except ValueError as error:
+        msg = f"--output: {error}"
+        raise ValueError(msg) from None
     return Path(options.output)
 
 
@@ -125,7 +145,7 @@ def _write(sweep: Sweep, options: argparse.Namespace, picture: Path | None) -> N
         if not options.quiet:
             sys.stderr.write(f"picture: {picture}\n")
     elif not options.no_plot and not options.quiet:
-        sys.stderr.write("no picture: matplotlib is not installed (pip install 'treadle[demo]')\n")
+        sys.stderr.write("no picture: matplotlib is not installed (pip install matplotlib)\n")
 
 
 def main(argv: Sequence[str] | None = None, *, prog: str | None = None) -> int:
@@ -162,6 +182,8 @@ def main(argv: Sequence[str] | None = None, *, prog: str | None = None) -> int:
             default_temperatures() if options.temperatures is None else read_temperatures(options.temperatures)
         )
         picture = _picture(options)
+        if options.json not in (None, "-"):
+            _check_writable("--json", Path(options.json))
     except ValueError as error:
         problem = str(error)
     if comm is not None:

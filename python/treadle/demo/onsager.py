@@ -8,10 +8,13 @@ import numpy as np
 
 from treadle.demo.trg import Observables
 
-__all__ = ["CRITICAL_TEMPERATURE", "elliptic_integrals", "exact"]
+__all__ = ["CRITICAL_TEMPERATURE", "CRITICAL_WIDTH", "elliptic_integrals", "exact"]
 
 #: 2 / ln(1 + sqrt(2)), in units of J / k_B.
 CRITICAL_TEMPERATURE = 2.0 / math.log1p(math.sqrt(2.0))
+
+#: Nearer than this to it the specific heat, which diverges there, says nothing about a finite bond dimension.
+CRITICAL_WIDTH = 1e-3
 
 
 def elliptic_integrals(complement: float) -> tuple[float, float]:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treadle.demo.onsager import CRITICAL_TEMPERATURE, exact
+from treadle.demo.onsager import CRITICAL_TEMPERATURE, CRITICAL_WIDTH, exact
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from treadle.demo.sweep import Sweep
 
-__all__ = ["as_json", "as_table", "draw"]
+__all__ = ["as_json", "as_table", "draw", "picture_format"]
 
 _QUANTITIES = (
     ("free_energy", "free energy f", "f"),
@@ -45,8 +45,16 @@ def as_table(sweep: Sweep) -> str:
     lines.append("")
     lines.append(f"largest deviation from Onsager's solution (critical temperature {CRITICAL_TEMPERATURE:.5f}):")
     for name, title, _ in _QUANTITIES:
-        deviation, temperature = sweep.largest_deviation(name)
-        lines.append(f"  {title:<16} {deviation:.1e} at T = {temperature:.5f}")
+        near = len(sweep.near_critical(name))
+        if near == len(sweep.temperatures):
+            text = "none"
+        else:
+            deviation, temperature = sweep.largest_deviation(name)
+            text = f"{deviation:.1e} at T = {temperature:.5f}"
+        if near:
+            text += f", leaving out {_counted(near, 'temperature')} within {CRITICAL_WIDTH:g} of the critical one, "
+            text += "where the exact value diverges"
+        lines.append(f"  {title:<16} {text}")
     lines.append("")
     for rank, lanes in enumerate(sweep.lanes):
         for lane in lanes:
@@ -88,8 +96,22 @@ def as_json(sweep: Sweep) -> dict[str, object]:
     }
 
 
+def picture_format(path: Path) -> str:
+    """Format that a picture's name asks for, PNG without a suffix; ValueError where matplotlib does not write it."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    wanted = path.suffix.removeprefix(".").lower()
+    known = FigureCanvasBase.get_supported_filetypes()
+    if wanted and wanted not in known:
+        # The usual ones first.
+        listed = sorted(known, key=lambda name: (name not in ("png", "pdf", "svg"), name))
+        msg = f"{path}: matplotlib writes {', '.join(listed)}, not {wanted}"
+        raise ValueError(msg)
+    return wanted or "png"
+
+
 def draw(sweep: Sweep, path: Path) -> None:
-    """Draw the three quantities, computed and exact, and the deviations, to a PNG. Needs matplotlib."""
+    """Draw the three quantities, computed and exact, and the deviations. Needs matplotlib."""
     from matplotlib.figure import Figure
 
     low, high = min(sweep.temperatures), max(sweep.temperatures)
@@ -124,4 +146,4 @@ def draw(sweep: Sweep, path: Path) -> None:
     figure.suptitle(
         f"2-D Ising model by tensor renormalisation, bond dimension {sweep.bond_dimension}, 2$^{{{sweep.steps}}}$ spins"
     )
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, format=picture_format(path), dpi=110)

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import treadle as td
-from treadle.demo.onsager import exact
+from treadle.demo.onsager import CRITICAL_TEMPERATURE, CRITICAL_WIDTH, exact
 from treadle.demo.trg import Observables, observables
 
 if TYPE_CHECKING:
@@ -30,6 +30,32 @@ class Sweep(NamedTuple):
     places: tuple[tuple[int, int], ...]
     seconds: float
 
+    def near_critical(self, quantity: str) -> tuple[float, ...]:
+        """Temperatures at which a quantity is not compared with the exact solution.
+
+        Parameters
+        ----------
+        quantity : str
+            ``"free_energy"``, ``"energy"`` or ``"specific_heat"``.
+
+        Returns
+        -------
+        tuple of float
+            For the specific heat, which diverges at the critical temperature, those within 1e-3 of it; else none.
+
+        Examples
+        --------
+        >>> import treadle as td
+        >>> from treadle.demo import run_sweep
+        >>> with td.Lanes([td.CpuEngine.serial()]) as lanes:
+        ...     sweep = run_sweep([2.0, 2.2692], lanes, bond_dimension=4, steps=8)
+        >>> sweep.near_critical("energy"), sweep.near_critical("specific_heat")
+        ((), (2.2692,))
+        """
+        if quantity != "specific_heat":
+            return ()
+        return tuple(value for value in self.temperatures if abs(value - CRITICAL_TEMPERATURE) <= CRITICAL_WIDTH)
+
     def largest_deviation(self, quantity: str) -> tuple[float, float]:
         """Largest absolute deviation of a quantity from the exact solution, and its temperature.
 
@@ -41,7 +67,8 @@ class Sweep(NamedTuple):
         Returns
         -------
         deviation, temperature : float
-            The temperature is in units of J / k_B.
+            The temperature is in units of J / k_B. Those of :meth:`near_critical` are left out; ValueError when
+            none is left.
 
         Examples
         --------
@@ -52,9 +79,11 @@ class Sweep(NamedTuple):
         >>> sweep.largest_deviation("energy")[0] < 1e-2
         True
         """
+        near = self.near_critical(quantity)
         return max(
             (abs(getattr(ours, quantity) - getattr(theirs, quantity)), temperature)
             for temperature, ours, theirs in zip(self.temperatures, self.computed, self.exact, strict=True)
+            if temperature not in near
         )
 
 

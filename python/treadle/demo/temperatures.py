@@ -14,6 +14,8 @@ __all__ = ["TemperatureFileError", "default_temperatures", "read_temperatures"]
 
 #: Temperatures outside this range are refused: the model is frozen or free there to every digit.
 RANGE = (1e-3, 1e4)
+#: So much of a wrong line is shown.
+SHOWN_CHARS = 60
 
 
 class TemperatureFileError(ValueError):
@@ -48,20 +50,23 @@ def read_temperatures(path: Path) -> tuple[float, ...]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        msg = f"{path}: not a text file ({error.reason} at byte {error.start})"
+        wrong = error.object.count(b"\n", 0, error.start) + 1
+        msg = f"{path}, line {wrong}: not UTF-8 text ({error.reason} at byte {error.start} of the file)"
         raise TemperatureFileError(msg) from None
     except OSError as error:
         msg = f"{path}: {error.strerror}"
         raise TemperatureFileError(msg) from None
     found: list[float] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    # Not splitlines(): it also splits at form feeds and the like, and its numbers are then not those of an editor.
+    for number, line in enumerate(text.split("\n"), start=1):
         content = line.split("#", 1)[0].strip()
         if not content:
             continue
         try:
             found.append(_temperature(content))
         except ValueError as error:
-            msg = f"{path}, line {number}: {content!r}: {error}"
+            shown = content if len(content) <= SHOWN_CHARS else content[:SHOWN_CHARS] + "..."
+            msg = f"{path}, line {number}: {shown!r}: {error}"
             raise TemperatureFileError(msg) from None
     if not found:
         msg = f"{path}: no temperature in it; one per line is expected"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,7 +22,7 @@ def check_callable(fn: Any) -> None:
 
 def check_on_error(on_error: Any) -> None:
     """Refuse what is neither an option nor a handler."""
-    if not callable(on_error) and on_error not in ("raise", "return"):
+    if not callable(on_error) and not (isinstance(on_error, str) and on_error in ("raise", "return")):
         raise ArgumentError(
             f"on_error is {on_error!r}; valid are 'raise', 'return' and a callable (index, item, exc) -> value"
         )
@@ -35,7 +36,7 @@ def check_retries(retries: Any) -> int:
         raise TypeError(f"retries must be an integer, not {type(retries).__qualname__}") from None
     if count < 0:
         raise ArgumentError(f"retries is {count}; it must be at least 0")
-    return count
+    return min(count, sys.maxsize)
 
 
 def check_deadline(deadline: Any) -> float | None:
@@ -46,6 +47,8 @@ def check_deadline(deadline: Any) -> float | None:
         seconds = float(deadline)
     except (TypeError, ValueError):
         raise TypeError(f"deadline must be a number of seconds or None, not {deadline!r}") from None
+    except OverflowError:  # an integer beyond every float
+        seconds = math.inf if deadline > 0 else -math.inf
     if math.isnan(seconds) or seconds < 0:
         raise ArgumentError(f"deadline is {deadline!r}; it must be a number of seconds, at least 0")
     return seconds
@@ -61,7 +64,7 @@ def check_window(window: Any, lanes: int) -> int:
         raise TypeError(f"window must be an integer or None, not {type(window).__qualname__}") from None
     if count < 1:
         raise ArgumentError(f"window is {count}; it must be at least 1")
-    return count
+    return min(count, sys.maxsize)
 
 
 def check_checkpoint(checkpoint: Any) -> None:

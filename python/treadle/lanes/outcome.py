@@ -17,8 +17,9 @@ _ITEM_CHARS = 200
 def describe(error: BaseException) -> str:
     """Return type and text of an exception, whatever its ``__str__`` does."""
     try:
-        text = str(error)
-    except Exception:
+        # A subclass of str would travel as itself, which need not pickle.
+        text = str.__str__(str(error))
+    except BaseException:
         text = "(its text cannot be read)"
     name = type(error).__qualname__
     return f"{name}: {text}" if text else name
@@ -27,8 +28,8 @@ def describe(error: BaseException) -> str:
 def item_text(item: Any) -> str:
     """Return the item's repr, shortened; a ``__repr__`` that raises is no second failure."""
     try:
-        text = repr(item)
-    except Exception:
+        text = str.__str__(repr(item))
+    except BaseException:
         text = f"<{type(item).__qualname__}, its repr cannot be read>"
     return text if len(text) <= _ITEM_CHARS else text[:_ITEM_CHARS] + "..."
 
@@ -38,7 +39,7 @@ def packed_error(error: BaseException) -> Packed | None:
     try:
         packed = pack(error)
         back = unpack(packed)
-    except Exception:
+    except BaseException:  # whatever it is, it comes from the exception's own code, and not from a signal
         return None
     return packed if isinstance(back, BaseException) else None
 
@@ -85,7 +86,7 @@ class Failed:
         if packed is not None:
             try:
                 error = unpack((packed[0], [bytearray(buffer) for buffer in packed[1]]))
-            except Exception:
+            except BaseException:
                 error = None
         if error is None:
             error = LaneTaskError(
@@ -98,13 +99,13 @@ class Failed:
     def raised(self) -> BaseException:
         """Return what the map raises for it on every rank."""
         what = self.told[0]
-        item = f" ({self.item})" if self.item is not None else ""
+        item = f"; the item is {self.item}" if self.item is not None else ""
         if self.how == FATAL:
             return self.error
         made: BaseException
         if self.how == WIRE:
             made = PmapError(
-                f"item {self.index}{item} cannot travel between ranks: {what}",
+                f"item {self.index} cannot travel between ranks: {what}{item}",
                 kind="wire",
                 index=self.index,
                 rank=self.rank,
@@ -117,7 +118,7 @@ class Failed:
             )
         else:
             made = LaneTaskError(
-                f"item {self.index}{item} failed in lane {self.lane} of rank {self.rank}: {what}",
+                f"item {self.index} failed in lane {self.lane} of rank {self.rank}: {what}{item}",
                 index=self.index,
                 lane=self.lane,
                 rank=self.rank,

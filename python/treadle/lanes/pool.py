@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import operator
+import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, SupportsIndex, TypeVar
 
 from .. import _native
 from ..exceptions import ArgumentError, LaneError, NoEngineError, OversubscriptionWarning
@@ -13,6 +18,24 @@ from .cpus import allowed_cpus
 
 T = TypeVar("T")
 C = TypeVar("C")
+
+#: How long an interpreter that ends waits for the running items of other threads.
+EXIT_SECONDS = 5.0
+
+_made: weakref.WeakSet[Lanes] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_runs() -> None:
+    """End the runs of daemon threads: Python kills a thread that still wants the interpreter after its end."""
+    _native.Lanes._interpreter_ends()
+    end = time.monotonic() + EXIT_SECONDS
+    running = [lanes for lanes in list(_made) if lanes._cancel_run()]
+    while any(lanes.busy for lanes in running) and time.monotonic() < end:
+        time.sleep(1e-3)
+    if running:
+        # Their callers leave the run after its lanes are free again.
+        time.sleep(1e-2)
 
 
 class Lanes(_native.Lanes):
@@ -55,8 +78,11 @@ class Lanes(_native.Lanes):
     """
 
     _owned = False
+    #: The last stream over these lanes.
+    _last_stream: weakref.ref[_native.LaneStream[Any]] | None = None
 
     def __init__(self, engines: Iterable[Any], *, stack_bytes: int = 16 << 20) -> None:
+        _made.add(self)
         threads = sum(row["threads"] for row in self.describe())
         cpus = len(allowed_cpus())
         if threads > cpus:
@@ -103,9 +129,7 @@ class Lanes(_native.Lanes):
         from .. import CpuEngine
 
         chosen = _chosen(cpus)
-        for name, value in (("lanes", lanes), ("threads", threads)):
-            if value is not None and value < 1:
-                raise ArgumentError(f"{name} is {value}; it must be at least 1")
+        lanes, threads = _count("lanes", lanes), _count("threads", threads)
         if not chosen:
             raise NoEngineError("cpus is empty; a lane needs at least one CPU")
         if lanes is None:
@@ -162,6 +186,13 @@ class Lanes(_native.Lanes):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        # An iterator of imap_in_lanes that is still at hand ends here; otherwise the refusal to close lanes in use would
+        # hide the exception that leaves the block.
+        stream = None if self._last_stream is None else self._last_stream()
+        if stream is not None:
+            # Another thread that is inside its next() keeps it; then the lanes refuse to close.
+            with contextlib.suppress(ValueError):
+                stream.close()
         self.close()
 
     def describe(self) -> list[dict[str, Any]]:
@@ -171,7 +202,7 @@ class Lanes(_native.Lanes):
         -------
         list of dict
             For each lane ``index``, ``threads``, ``items`` (items or bodies that were run, over all runs) and
-            ``busy_seconds`` (time in them).
+            ``busy_seconds`` (time in them). A map across ranks counts this rank's items.
 
         Examples
         --------
@@ -256,12 +287,26 @@ class Lanes(_native.Lanes):
         return f"<Lanes: {len(self)} of widths {widths}, {state}>"
 
 
+def _count(name: str, value: Any) -> int | None:
+    """Return an option that counts something."""
+    if value is None:
+        return None
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer or None, not {type(value).__qualname__}") from None
+    if count < 1:
+        raise ArgumentError(f"{name} is {count}; it must be at least 1")
+    return count
+
+
 def _chosen(cpus: int | Iterable[int] | None) -> list[int]:
     """Return the CPUs to split."""
     allowed = allowed_cpus()
     if cpus is None:
         return allowed
-    if isinstance(cpus, int):
+    if isinstance(cpus, SupportsIndex):
+        cpus = operator.index(cpus)
         if cpus < 1:
             raise ArgumentError(f"cpus is {cpus}; it must be at least 1")
         if cpus > len(allowed):

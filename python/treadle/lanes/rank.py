@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from typing import Any, Self
 
 from .. import _native
-from ..exceptions import InternalError
+from ..exceptions import InternalError, LaneCancelledError
 from . import wire
 from .outcome import DONE, FAILED, FATAL, SKIPPED, WIRE, Failed, item_text
 from .wire import BROKEN, DRAIN, END, READY, RESULT, STOP, TASK, Wire, pack, unpack
@@ -43,6 +43,9 @@ class Interrupts:
     def __exit__(self, *_: object) -> None:
         if self._installed:
             signal.signal(signal.SIGINT, self._handler)
+            # What came after the last look is not lost.
+            if (raised := self.look()) is not None:
+                raise raised
 
     def look(self) -> BaseException | None:
         """Run the handler of what arrived; return what it raised."""
@@ -59,9 +62,18 @@ class Lodge:
     """Items that wait for this rank's lanes, and what the lanes made of them."""
 
     def __init__(
-        self, fn: Callable[[Any, Any], Any], *, retries: int, stop_on_error: bool, rank: int, lanes: int
+        self,
+        fn: Callable[[Any, Any], Any],
+        *,
+        retries: int,
+        stop_on_error: bool,
+        rank: int,
+        lanes: int,
+        count: Callable[[int, float], object],
     ) -> None:
         self._fn = fn
+        #: Told the lane and the seconds of every item that ran.
+        self._count = count
         self._retries = retries
         self._stop_on_error = stop_on_error
         self.rank = rank
@@ -120,8 +132,12 @@ class Lodge:
         """Take items until there are none. Runs in each lane."""
         while (task := self._queue.get()) is not None:
             index, item = task
-            self.ended.append(self._evaluate(lane, index, item))
-            del task, item
+            begun = time.perf_counter()
+            ended = self._evaluate(lane, index, item)
+            if ended[1] != SKIPPED:
+                self._count(lane.index, time.perf_counter() - begun)
+            self.ended.append(ended)
+            del task, item, ended
             self.wake.set()
 
     def _evaluate(self, lane: Any, index: int, item: Any) -> Ended:
@@ -133,7 +149,7 @@ class Lodge:
                 value = self._fn(item, lane.engine)
                 break
             except Exception as caught:
-                if not left or lane.control.cancelled:
+                if not left or self._gives_up(lane, index, caught):
                     return self._failed(lane, index, item, FAILED, caught, begun)
             except BaseException as caught:
                 if type(caught).__name__ == "PanicException":
@@ -144,9 +160,16 @@ class Lodge:
         try:
             packed = pack(value)
             unpack(packed)
-        except Exception as caught:
+        except BaseException as caught:  # the value's own code raised it, whatever it is
             return self._failed(lane, index, item, WIRE, caught, begun)
         return (index, DONE, value, packed, time.perf_counter() - begun)
+
+    def _gives_up(self, lane: Any, index: int, error: Exception) -> bool:
+        """Whether an item is not tried again although tries are left."""
+        if index >= self._cutoff:
+            return True
+        # A failure above it also cancels the control, and must not decide whether this item fails.
+        return lane.control.cancelled and (not self.stopped or isinstance(error, LaneCancelledError))
 
     def _failed(self, lane: Any, index: int, item: Any, how: int, error: BaseException, begun: float) -> Ended:
         failed = Failed(index, how, error, lane=lane.index, rank=self.rank, item=item_text(item))
@@ -239,7 +262,7 @@ class Worker:
                 place += count
                 try:
                     item = unpack((data, buffers))
-                except Exception as error:
+                except BaseException as error:  # the item's own code raised it, whatever it is
                     failed = Failed(index, WIRE, error, rank=lodge.rank)
                     lodge.failures[index] = failed
                     lodge.stop_at(index)

@@ -347,7 +347,14 @@ def _preflight(call: _Call, comm: Any) -> None:
 
 
 def _lodge(call: _Call, rank: int, lanes: int) -> Lodge:
-    return Lodge(call.fn, retries=call.retries, stop_on_error=call.on_error == "raise", rank=rank, lanes=lanes)
+    return Lodge(
+        call.fn,
+        retries=call.retries,
+        stop_on_error=call.on_error == "raise",
+        rank=rank,
+        lanes=lanes,
+        count=call.lanes._count,
+    )
 
 
 def _as_root(call: _Call, comm: Any, rank: int, interrupts: Interrupts) -> list[Any]:

@@ -171,7 +171,7 @@ class Root:
             if rank is None or self._load(rank) > self._ahead - 1e-9:
                 break
             room = self._ahead * self._lanes[rank] * self._batch - self._outstanding.get(rank, 0)
-            tasks = self._read(min(room, self._batch))
+            tasks = self._read(min(room, self._batch), own=rank == self._rank)
             if not tasks:
                 break
             any_given = True
@@ -194,7 +194,7 @@ class Root:
         content = [(index, packed[0], len(packed[1])) for index, _, packed in tasks]
         self._wire.send(rank, TASK, content, [buffer for _, _, packed in tasks for buffer in packed[1]])
 
-    def _read(self, count: int) -> list[tuple[int, Any, Any]]:
+    def _read(self, count: int, *, own: bool) -> list[tuple[int, Any, Any]]:
         """Read so many items, or fewer when they end or fail."""
         tasks: list[tuple[int, Any, Any]] = []
         while len(tasks) < count and self._items is not None:
@@ -215,7 +215,9 @@ class Root:
             # Items for the root's own lanes are packed as well: whether one fails must not depend on its rank.
             try:
                 packed = pack(item)
-            except Exception as error:
+                if own:
+                    unpack(packed)
+            except BaseException as error:  # the item's own code raised it, whatever it is
                 self._fail(Failed(index, WIRE, error, rank=self._rank, item=item_text(item)))
                 break
             tasks.append((index, item, packed))
@@ -259,7 +261,7 @@ class Root:
                 if how == DONE:
                     try:
                         value = unpack((data, buffers))
-                    except Exception as error:
+                    except BaseException as error:  # the value's own code raised it, whatever it is
                         value = Failed(index, WIRE, error, rank=rank)
                         how = WIRE
                 elif data is not None:

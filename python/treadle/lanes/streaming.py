@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from .options import (
     length_of,
     progress_of,
 )
+from .pool import Lanes
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -31,7 +33,9 @@ _open: weakref.WeakSet[_native.LaneStream[Any]] = weakref.WeakSet()
 @atexit.register
 def _close_all() -> None:
     for stream in list(_open):
-        stream.close()
+        # A daemon thread may be inside its next(); that run is ended with those of all other threads.
+        with contextlib.suppress(ValueError):
+            stream.close()
 
 
 def imap_in_lanes(
@@ -105,6 +109,8 @@ def imap_in_lanes(
         bar.__exit__(None, None, None)
         raise
     _open.add(stream)
+    if isinstance(lanes, Lanes):
+        lanes._last_stream = weakref.ref(stream)
     if progress is True:
         weakref.finalize(stream, bar.__exit__, None, None, None)
     return stream

@@ -35,10 +35,11 @@ impl Lowered {
 /// Refuses routes that do not exist yet.
 pub(crate) fn check_route(request: &PlanRequest) -> Result<()> {
     if request.route == Route::Packed {
-        return Err(refused(
-            Route::Packed,
-            "it arrives with the packed driver; use 'auto', 'gemm' or 'transpose'",
-        ));
+        return Err(Error::new(
+            ErrorCode::Unsupported,
+            "route='packed' is not part of this version; use 'auto', 'gemm' or 'transpose'",
+        )
+        .with("route", Route::Packed.name()));
     }
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! The reference route: one loop over the output and, inside, one over everything that is summed.
 
-use treadle_core::Element;
+use std::sync::{Mutex, PoisonError};
+use treadle_core::{Element, Result};
+use treadle_team::Token;
 
 /// A contraction of any number of operands as nested loops.
 #[derive(Clone, Debug)]
@@ -32,8 +34,22 @@ impl<'a> Clock<'a> {
         Clock {
             axes,
             at: vec![0; axes.len()],
-            left: axes.iter().map(|axis| axis.extent).product(),
+            left: Self::count(axes),
         }
+    }
+
+    fn count(axes: &[Axis]) -> usize {
+        // A zero counts however large the others are.
+        if axes.iter().any(|axis| axis.extent == 0) {
+            return 0;
+        }
+        axes.iter()
+            .fold(1, |count: usize, axis| count.saturating_mul(axis.extent))
+    }
+
+    /// Back to the start, where the positions of a clock that has run down are already.
+    fn rewind(&mut self) {
+        self.left = Self::count(self.axes);
     }
 
     fn advance(&mut self) {
@@ -64,40 +80,93 @@ impl<'a> Clock<'a> {
     }
 }
 
+/// Turns between two looks at the poll, about a millisecond.
+const TURNS: usize = 1 << 16;
+
+/// How far the loops have come.
+struct Walk<'a, T> {
+    kept: Clock<'a>,
+    summed: Clock<'a>,
+    sum: T,
+    operands: &'a [*const T],
+    out: *mut T,
+}
+
+// SAFETY: the arrays behind the pointers may be used on any thread, and a walk is used by one at a time.
+unsafe impl<T: Send + Sync> Send for Walk<'_, T> {}
+
 impl Reference {
-    /// Runs the loops.
+    /// Runs the loops on the calling thread, in chunks between which the token's poll is asked.
     ///
     /// # Safety
     /// Every operand must be readable, and the output writeable, at every offset that extents and strides reach;
     /// the output must not overlap an operand. With `beta` zero it need not be initialised.
-    pub(crate) unsafe fn run<T: Element>(&self, operands: &[*const T], out: *mut T, alpha: T, beta: T) {
-        let mut kept = Clock::new(&self.kept);
-        while kept.left > 0 {
-            let mut sum = T::ZERO;
-            let mut summed = Clock::new(&self.summed);
-            while summed.left > 0 {
-                let mut product = T::ONE;
-                for (at, &operand) in operands.iter().enumerate() {
-                    let offset = kept.operand(at) + summed.operand(at);
-                    // SAFETY: an offset that extents and strides reach, readable by this function's contract.
-                    let value = unsafe { operand.offset(offset).read() };
-                    let value = if self.conj[at] { value.conj() } else { value };
-                    product = if at == 0 { value } else { product.mul(value) };
+    pub(crate) unsafe fn run<T: Element>(
+        &self,
+        token: &mut Token<'_>,
+        operands: &[*const T],
+        out: *mut T,
+        alpha: T,
+        beta: T,
+    ) -> Result<()> {
+        let walk = Mutex::new(Walk {
+            kept: Clock::new(&self.kept),
+            summed: Clock::new(&self.summed),
+            sum: T::ZERO,
+            operands,
+            out,
+        });
+        // An output takes one turn for each term, and one to be written.
+        let turns = Clock::new(&self.kept)
+            .left
+            .saturating_mul(Clock::new(&self.summed).left.saturating_add(1));
+        token.narrowed(1).chunks(turns.div_ceil(TURNS), |_| {
+            let mut walk = walk.lock().unwrap_or_else(PoisonError::into_inner);
+            for _ in 0..TURNS {
+                if walk.kept.left == 0 {
+                    return;
                 }
-                sum = sum.add(product);
-                summed.advance();
+                // SAFETY: passed on.
+                unsafe { self.turn(&mut walk, alpha, beta) };
             }
-            let mut value = if alpha == T::ONE { sum } else { alpha.mul(sum) };
-            // SAFETY: an offset that extents and strides reach, writeable by this function's contract, and read only
-            // when `beta` says that it holds a value.
-            unsafe {
-                let place = out.offset(kept.out());
-                if beta != T::ZERO {
-                    value = value.add(beta.mul(place.read()));
-                }
-                place.write(value);
+        })?;
+        Ok(())
+    }
+
+    /// Adds one term, or writes an output whose terms are all in.
+    ///
+    /// # Safety
+    /// As `run`; an output is left.
+    unsafe fn turn<T: Element>(&self, walk: &mut Walk<'_, T>, alpha: T, beta: T) {
+        if walk.summed.left > 0 {
+            let mut product = T::ONE;
+            for (at, &operand) in walk.operands.iter().enumerate() {
+                let offset = walk.kept.operand(at) + walk.summed.operand(at);
+                // SAFETY: an offset that extents and strides reach, readable by this function's contract.
+                let value = unsafe { operand.offset(offset).read() };
+                let value = if self.conj[at] { value.conj() } else { value };
+                product = if at == 0 { value } else { product.mul(value) };
             }
-            kept.advance();
+            walk.sum = walk.sum.add(product);
+            walk.summed.advance();
+            return;
         }
+        let mut value = if alpha == T::ONE {
+            walk.sum
+        } else {
+            alpha.mul(walk.sum)
+        };
+        // SAFETY: an offset that extents and strides reach, writeable by this function's contract, and read only
+        // when `beta` says that it holds a value.
+        unsafe {
+            let place = walk.out.offset(walk.kept.out());
+            if beta != T::ZERO {
+                value = value.add(beta.mul(place.read()));
+            }
+            place.write(value);
+        }
+        walk.sum = T::ZERO;
+        walk.summed.rewind();
+        walk.kept.advance();
     }
 }

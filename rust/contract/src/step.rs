@@ -235,7 +235,7 @@ impl Step {
             Kind::Reference { reference } => {
                 let operands: Vec<*const T> = buffers.operands.iter().map(|operand| operand.cast()).collect();
                 // SAFETY: as above.
-                unsafe { reference.run(&operands, target, alpha, beta) };
+                unsafe { reference.run(token, &operands, target, alpha, beta)? };
             }
         }
         Ok(())

@@ -521,7 +521,7 @@ fn refusals_come_before_any_write() {
     asked.route = Route::Packed;
     let error = Plan::new(&asked).unwrap_err();
     assert_eq!(error.code(), ErrorCode::Unsupported);
-    assert!(error.message().contains("arrives with the packed driver"));
+    assert!(error.message().contains("not part of this version"));
     asked.route = Route::Elementwise;
     assert!(
         Plan::new(&asked)

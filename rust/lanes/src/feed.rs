@@ -80,6 +80,11 @@ impl<T> Feed<T> {
         self.wake();
     }
 
+    /// Whether nothing at or below item `index` has failed, and nobody stopped the feed.
+    pub fn admits(&self, index: usize) -> bool {
+        self.cutoff.admits(index)
+    }
+
     /// Item `index` failed: nothing above it starts any more.
     pub fn fail(&self, index: usize) {
         self.cutoff.fail(index);
@@ -171,6 +176,7 @@ mod tests {
         assert_eq!(feed.take(SOON).0, Taken::Item(0, 0));
         assert_eq!(feed.take(SOON).0, Taken::Item(1, 1));
         feed.fail(1);
+        assert!(feed.admits(0) && !feed.admits(1));
         assert!(feed.is_stopped());
         assert_eq!(feed.take(SOON).0, Taken::End);
         feed.stop();

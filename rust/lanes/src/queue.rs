@@ -44,6 +44,11 @@ impl IndexQueue {
         (index < end && self.cutoff.admits(index)).then_some(index)
     }
 
+    /// Whether nothing at or below item `index` has failed, and nobody stopped the queue.
+    pub fn admits(&self, index: usize) -> bool {
+        self.cutoff.admits(index)
+    }
+
     /// Item `index` failed: nothing above it starts any more.
     pub fn fail(&self, index: usize) {
         self.cutoff.fail(index);
@@ -97,6 +102,7 @@ mod tests {
         assert_eq!(queue.claim(), Some(1));
         queue.fail(1);
         assert_eq!(queue.claim(), None);
+        assert!(queue.admits(0) && !queue.admits(1));
         queue.fail(3);
         assert!(queue.is_stopped());
         assert_eq!(queue.claim(), None);

@@ -34,7 +34,7 @@ impl Failure {
                 ErrorCode::SingularMatrix,
                 format!(
                     "{subject} is singular: a pivot of its LU factorisation is exactly zero; remove the dependent \
-                     rows, or use lstsq or pinv"
+                     rows, or use numpy.linalg.lstsq"
                 ),
             )
             .with_operand(0),

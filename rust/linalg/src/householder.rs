@@ -4,7 +4,9 @@
 //! `I - V T V^H` with an upper triangular `T`. A column is never called dependent: whatever is left of it after the
 //! earlier reflections is reflected too.
 
-use crate::field::{Field, RealNumber, power_of_two};
+use crate::field::{Field, RealNumber};
+use crate::matrices::{Part, View};
+use crate::scaling::Scaling;
 use crate::workspace::{need, read, take, write};
 use faer::dyn_stack::{MemStack, StackReq};
 use faer::linalg::matmul::matmul;
@@ -90,42 +92,39 @@ unsafe fn reflector<T: Field>(x: *mut T, len: usize) -> T {
     // SAFETY: the column has at least one element, and the tail has len - 1.
     let (head, tail) = unsafe { (*x, x.add(1)) };
     let tail_len = len - 1;
-    // Squares below this lost bits, or everything, to underflow: lift the column first.
+    // Squares below this lost bits, or everything, to underflow: bring the column to entries of at most 1 first. One
+    // power for all such columns would leave the squares of the smallest among the denormals still.
     let safe = T::R::TINY / (T::R::of(T::EPSILON) * T::R::of(T::EPSILON));
     // SAFETY: the tail has that many elements.
     let mut squares = unsafe { sum_of_squares(tail.cast_const(), tail_len) };
-    let mut lift = 0;
-    let whole = squares + head.modulus_squared();
-    if whole < safe {
-        let exponent = T::R::EXPONENT_LIMIT / 2;
-        // SAFETY: as above.
-        let any = unsafe { (0..tail_len).any(|i| *tail.add(i) != T::ZERO) };
-        if any {
-            lift = exponent;
-            let factor = T::R::of(power_of_two(lift));
+    let mut lift = Scaling::none();
+    if squares + head.modulus_squared() < safe {
+        let column = View {
+            pointer: x.cast_const(),
+            rows: len,
+            cols: 1,
+            row_stride: 1,
+            col_stride: len as isize,
+        };
+        // SAFETY: the column has that many elements.
+        unsafe {
+            lift = Scaling::to_unit(column.max_abs(Part::All));
             for i in 0..len {
-                // SAFETY: i < len.
-                unsafe { *x.add(i) = treadle_core::Float::scale(*x.add(i), factor) };
+                *x.add(i) = lift.apply(*x.add(i));
             }
-            // SAFETY: as above.
-            squares = unsafe { sum_of_squares(tail.cast_const(), tail_len) };
+            squares = sum_of_squares(tail.cast_const(), tail_len);
         }
     }
     // SAFETY: the column has at least one element.
     let alpha = unsafe { *x };
     if squares == zero && alpha.im() == zero {
-        if lift != 0 {
-            let factor = T::R::of(power_of_two(-lift));
-            for i in 0..len {
-                // SAFETY: i < len.
-                unsafe { *x.add(i) = treadle_core::Float::scale(*x.add(i), factor) };
-            }
-        }
         // What is left of the tail is below the smallest square: it is zero to working precision.
         for i in 0..tail_len {
             // SAFETY: i < tail_len.
             unsafe { *tail.add(i) = T::ZERO };
         }
+        // SAFETY: the column has at least one element.
+        unsafe { *x = lift.inverse().apply(alpha) };
         return T::ZERO;
     }
     let norm = (squares + alpha.modulus_squared()).root();
@@ -136,13 +135,8 @@ unsafe fn reflector<T: Field>(x: *mut T, len: usize) -> T {
         // SAFETY: i < tail_len.
         unsafe { *tail.add(i) = *tail.add(i) * inverse };
     }
-    let beta = if lift == 0 {
-        beta
-    } else {
-        beta * T::R::of(power_of_two(-lift))
-    };
     // SAFETY: the column has at least one element.
-    unsafe { *x = T::from_real(beta) };
+    unsafe { *x = lift.inverse().apply(T::from_real(beta)) };
     tau
 }
 

@@ -168,7 +168,8 @@ unsafe fn item<T: Field>(
             if scaling.exponent() != 0 {
                 (0..n * cols).for_each(|i| *b.add(i) = scaling.apply(*b.add(i)));
             }
-            right = all_finite(b, n * cols);
+            // Without right-hand sides nothing but the factors tells that a zero pivot was divided by.
+            right = all_finite(b, n * cols) && (cols > 0 || all_finite(a, n * n));
         }
         if !right {
             a_view.load(Scaling::none(), a, n);

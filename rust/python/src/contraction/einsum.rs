@@ -296,11 +296,12 @@ impl PyCpuEngine {
         if (options.iter().all(|option| option.0.is_none()) || are_defaults(&options))
             && let Given(Some(first)) = a
             && let Ok(text) = subscripts.cast::<PyString>()
+            && let Ok(text) = text.to_str()
         {
             match b {
                 Given(None) => {
                     if let Some(array) = exact_array_of(first).filter(|array| is_native(array.dtype)) {
-                        return contract_one(py, slf.get(), text.to_str()?, &first, &array);
+                        return contract_one(py, slf.get(), text, &first, &array);
                     }
                 }
                 Given(Some(second)) if operands.is_empty() => {
@@ -308,12 +309,12 @@ impl PyCpuEngine {
                         && left.dtype == right.dtype
                         && is_native(left.dtype)
                     {
-                        return contract_plain(py, slf.get(), "einsum", text.to_str()?, &[left, right]);
+                        return contract_plain(py, slf.get(), "einsum", text, &[left, right]);
                     }
                 }
                 Given(Some(second)) => {
                     if let Some((arrays, count)) = plain_network(first, second, operands) {
-                        return contract_plain(py, slf.get(), "einsum", text.to_str()?, &arrays[..count]);
+                        return contract_plain(py, slf.get(), "einsum", text, &arrays[..count]);
                     }
                 }
             }

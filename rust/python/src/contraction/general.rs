@@ -30,7 +30,19 @@ pub(super) enum Source {
 impl Source {
     pub(super) fn read(object: &Bound<'_, PyAny>) -> PyResult<Source> {
         if let Ok(text) = object.cast::<PyString>() {
-            return Ok(Source::Text(text.to_str()?.to_owned()));
+            return match text.to_str() {
+                Ok(text) => Ok(Source::Text(text.to_owned())),
+                Err(_) => {
+                    let error = Error::new(
+                        ErrorCode::Subscripts,
+                        format!(
+                            "the subscripts {} hold a lone surrogate, which is no character",
+                            text.repr()?
+                        ),
+                    );
+                    Err(raise(object.py(), error.in_operation("einsum")))
+                }
+            };
         }
         type Terms = Vec<Option<u32>>;
         let (inputs, output, names) = object.extract::<(Vec<Terms>, Option<Terms>, Vec<String>)>()?;
@@ -148,7 +160,10 @@ impl PyCpuEngine {
         let order = Order::from_name(order).map_err(fail)?;
         let optimize = optimize_of(optimize, operation)?;
         let route = Route::from_name(route).map_err(fail)?;
-        let (alpha, beta) = (scalar("alpha", alpha)?, scalar("beta", beta)?);
+        let (alpha, beta) = (
+            scalar(operation, "alpha", alpha)?,
+            scalar(operation, "beta", beta)?,
+        );
         let objects: Vec<Bound<'py, PyAny>> = operands.iter().collect();
         let arrays = objects.iter().map(plain).collect::<PyResult<Vec<_>>>()?;
         let target = out.as_ref().map(plain).transpose()?;

@@ -51,7 +51,7 @@ pub(super) fn view_layout(
     Some((bound.output_shape(), strides))
 }
 
-/// A view of `base` that starts where it starts.
+/// A view of `base` that starts where it starts; one of no axes is a numpy scalar, as every result of no axes.
 ///
 /// # Safety
 /// Every element that `shape` and `strides` (bytes) reach is an element of `base`.
@@ -87,6 +87,9 @@ pub(super) unsafe fn new_view<'py>(
             return Err(PyErr::fetch(py));
         }
         PY_ARRAY_API.PyArray_UpdateFlags(py, object, 0x0103);
+        if shape.is_empty() {
+            return to_scalar(view);
+        }
         Ok(view)
     }
 }

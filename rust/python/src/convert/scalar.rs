@@ -1,5 +1,6 @@
 //! `alpha` and `beta`.
 
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyComplex, PyComplexMethods, PyFloat, PyInt};
 use treadle_core::{Error, ErrorCode, Scalar};
@@ -8,7 +9,35 @@ use crate::errors::raise;
 
 /// A number as the caller wrote it: an int, a float, a complex, or whatever has `__index__`, `__float__` or
 /// `__complex__` (numpy's scalars).
-pub(crate) fn scalar(name: &'static str, object: &Bound<'_, PyAny>) -> PyResult<Scalar> {
+pub(crate) fn scalar(
+    operation: &'static str,
+    name: &'static str,
+    object: &Bound<'_, PyAny>,
+) -> PyResult<Scalar> {
+    number(object).map_err(|error| {
+        // What an object's own methods raise is their business, unless it is their way to say that they are no number.
+        let py = object.py();
+        if !error.is_instance_of::<PyTypeError>(py) && !error.is_instance_of::<PyOverflowError>(py) {
+            return error;
+        }
+        let kind = object
+            .get_type()
+            .name()
+            .map_or_else(|_| "object".to_owned(), |name| name.to_string());
+        raise(
+            py,
+            Error::new(
+                ErrorCode::DType,
+                format!("{name} is a {kind} that no number holds; give an int, a float or a complex number"),
+            )
+            .in_operation(operation)
+            .with("expected", "a number")
+            .with("actual", kind),
+        )
+    })
+}
+
+fn number(object: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     if object.is_instance_of::<PyFloat>() {
         return Ok(Scalar::Real(object.extract::<f64>()?));
     }
@@ -32,18 +61,5 @@ pub(crate) fn scalar(name: &'static str, object: &Bound<'_, PyAny>) -> PyResult<
         let value = value.cast::<PyComplex>()?;
         return Ok(Scalar::Complex(value.real(), value.imag()));
     }
-    object.extract::<f64>().map(Scalar::Real).map_err(|_| {
-        raise(
-            object.py(),
-            Error::new(
-                ErrorCode::DType,
-                format!(
-                    "{name} is a {}; give an int, a float or a complex number",
-                    object.get_type()
-                ),
-            )
-            .with("expected", "a number")
-            .with("actual", object.get_type().to_string()),
-        )
-    })
+    object.extract::<f64>().map(Scalar::Real)
 }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyBool, PyTuple};
 use treadle_contract::BatchPolicy;
 use treadle_core::{Error, ErrorCode};
 
@@ -40,6 +40,7 @@ pub(crate) fn policy_of(object: &Bound<'_, PyAny>) -> PyResult<BatchPolicy> {
     }
     if let Ok(pair) = object.cast::<PyTuple>()
         && let Ok((name, lanes)) = pair.extract::<(String, i64)>()
+        && !pair.get_item(1)?.is_instance_of::<PyBool>()
         && name == "split"
         && lanes >= 1
     {

@@ -110,6 +110,35 @@ pub(super) fn default_options(py: Python<'_>, threads: Option<&Bound<'_, PyAny>>
     })
 }
 
+/// A whole number of at least `least`, as an option takes it.
+pub(super) fn whole_number(name: &str, object: &Bound<'_, PyAny>, least: usize) -> PyResult<usize> {
+    let number = object
+        .call_method0("__index__")
+        .ok()
+        .and_then(|index| index.extract::<usize>().ok());
+    number
+        .filter(|&number| number >= least && !object.is_instance_of::<PyBool>())
+        .ok_or_else(|| {
+            let given = object
+                .repr()
+                .map_or_else(|_| "something else".to_owned(), |text| text.to_string());
+            argument(
+                object.py(),
+                format!("{name} is {given}; valid are whole numbers from {least} on"),
+            )
+        })
+}
+
+/// `affinity` as numbers of CPUs.
+pub(super) fn cpus(object: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<usize>>> {
+    let Some(object) = object else { return Ok(None) };
+    object
+        .try_iter()?
+        .map(|cpu| whole_number("a CPU of affinity", &cpu?, 0))
+        .collect::<PyResult<Vec<_>>>()
+        .map(Some)
+}
+
 /// A width above this is a slip of the keyboard; no machine of today has as many CPUs.
 const MAX_THREADS: i64 = 4096;
 
@@ -143,14 +172,14 @@ pub(super) fn check_options(py: Python<'_>, options: &EngineOptions) -> PyResult
 #[pymethods]
 impl PyCpuEngine {
     #[new]
-    #[pyo3(signature = (threads = None, *, batch = None, plan_cache = None, buffer_bytes = BUFFER_BYTES as i64, affinity = None, name = None, isa = None, pool = None))]
+    #[pyo3(signature = (threads = None, *, batch = None, plan_cache = None, buffer_bytes = None, affinity = None, name = None, isa = None, pool = None))]
     fn new(
         py: Python<'_>,
         threads: Option<&Bound<'_, PyAny>>,
         batch: Option<&Bound<'_, PyAny>>,
         plan_cache: Option<&Bound<'_, PyPlanCache>>,
-        buffer_bytes: i64,
-        affinity: Option<Vec<usize>>,
+        buffer_bytes: Option<&Bound<'_, PyAny>>,
+        affinity: Option<&Bound<'_, PyAny>>,
         name: Option<String>,
         isa: Option<String>,
         pool: Option<&Bound<'_, PyPool>>,
@@ -179,15 +208,11 @@ impl PyCpuEngine {
             options.plan_capacity = cache.capacity();
             options.plan_cache = Some(cache);
         }
-        let Ok(bytes) = usize::try_from(buffer_bytes) else {
-            return Err(argument(
-                py,
-                format!("buffer_bytes is {buffer_bytes}; valid are 0 and above"),
-            ));
-        };
-        options.buffer_bytes = bytes;
+        if let Some(bytes) = buffer_bytes {
+            options.buffer_bytes = whole_number("buffer_bytes", bytes, 0)?;
+        }
         if affinity.is_some() {
-            options.affinity = affinity;
+            options.affinity = cpus(affinity)?;
         }
         if name.is_some() {
             options.name = name;

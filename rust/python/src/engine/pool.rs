@@ -64,18 +64,20 @@ impl PyPool {
 #[pymethods]
 impl PyPool {
     #[new]
-    #[pyo3(signature = (threads = None, *, affinity = None, name = None, stack_bytes = 16 << 20))]
+    #[pyo3(signature = (threads = None, *, affinity = None, name = None, stack_bytes = None))]
     fn new(
         py: Python<'_>,
         threads: Option<&Bound<'_, PyAny>>,
-        affinity: Option<Vec<usize>>,
+        affinity: Option<&Bound<'_, PyAny>>,
         name: Option<String>,
-        stack_bytes: usize,
+        stack_bytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let mut options = super::cpu_engine::default_options(py, threads)?;
-        options.affinity = affinity;
+        options.affinity = super::cpu_engine::cpus(affinity)?;
         options.name = name;
-        options.stack_bytes = stack_bytes;
+        if let Some(bytes) = stack_bytes {
+            options.stack_bytes = super::cpu_engine::whole_number("stack_bytes", bytes, 0)?;
+        }
         super::cpu_engine::check_options(py, &options)?;
         let pool = py
             .detach(|| treadle_engine::build_pool(&options))

@@ -46,6 +46,8 @@ pub(super) struct BodyWork {
     pub(super) body: Py<PyAny>,
     pub(super) control: treadle_lanes::LaneControl,
     pub(super) tallies: Arc<[Tally]>,
+    /// Whether the body itself is what the lane has done.
+    pub(super) counts: bool,
     pub(super) generation: u64,
 }
 
@@ -70,7 +72,9 @@ impl LaneWork for BodyWork {
         if result.is_err() {
             self.control.cancel();
         }
-        self.tallies[index].add(begun.elapsed());
+        if self.counts {
+            self.tallies[index].add(begun.elapsed());
+        }
         result
     }
 }

@@ -28,12 +28,15 @@ impl Failure {
         let item = self
             .item
             .as_deref()
-            .map_or(String::new(), |item| format!(" ({item})"));
+            .map_or(String::new(), |item| format!("; the item is {item}"));
         let lane = self.lane.map_or(String::new(), |lane| format!(" in lane {lane}"));
         let rank = self.rank.map_or(String::new(), |rank| format!(" of rank {rank}"));
-        let what = describe(self.error.bind(py));
+        let what = match describe(self.error.bind(py)) {
+            Ok(what) => what,
+            Err(error) => return error,
+        };
         let message = match self.lane {
-            Some(_) => format!("item {}{item} failed{lane}{rank}: {what}", self.index),
+            Some(_) => format!("item {} failed{lane}{rank}: {what}{item}", self.index),
             None => format!(
                 "the items ended with an error where item {} was to come: {what}",
                 self.index
@@ -45,12 +48,10 @@ impl Failure {
     /// As `raise`, for the body of a lane.
     #[cold]
     pub(super) fn raise_for_lane(self, py: Python<'_>) -> PyErr {
-        let message = format!(
-            "the body of lane {} failed: {}",
-            self.index,
-            describe(self.error.bind(py))
-        );
-        self.raise_with(py, message)
+        match describe(self.error.bind(py)) {
+            Ok(what) => self.raise_with(py, format!("the body of lane {} failed: {what}", self.index)),
+            Err(error) => error,
+        }
     }
 
     fn raise_with(&self, py: Python<'_>, message: String) -> PyErr {
@@ -149,16 +150,21 @@ pub(super) fn without_panic(py: Python<'_>, error: PyErr) -> PyErr {
     }
 }
 
-/// Type and text of an exception, whatever its `__str__` does.
-fn describe(error: &Bound<'_, PyBaseException>) -> String {
-    let name = error
-        .get_type()
-        .qualname()
-        .map_or_else(|_| "an exception".to_owned(), |name| name.to_string());
+/// Type and text of an exception, whatever its `__str__` does. `Err` is what is no `Exception`: asking for a text runs
+/// the handlers of signals, and Ctrl-C must not be lost here.
+fn describe(error: &Bound<'_, PyBaseException>) -> PyResult<String> {
+    // `to_string_lossy` reads a text; `to_string` would ask for the text of the text, and drop what that raises.
+    let name = error.get_type().qualname().map_or_else(
+        |_| "an exception".to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    );
     match error.str() {
-        Ok(text) if text.is_empty().unwrap_or(true) => name,
-        Ok(text) => format!("{name}: {text}"),
-        Err(_) => format!("{name} (its text cannot be read)"),
+        Ok(text) => Ok(match text.to_string_lossy() {
+            text if text.is_empty() => name,
+            text => format!("{name}: {text}"),
+        }),
+        Err(raised) if !is_ordinary(error.py(), &raised) => Err(raised),
+        Err(_) => Ok(format!("{name} (its text cannot be read)")),
     }
 }
 

@@ -12,6 +12,7 @@ use super::control::SIGNAL_PERIOD;
 use super::failure::is_ordinary;
 use super::map::{CallerEnd, MapWork};
 use super::source::Source;
+use super::thread::end_forked_child;
 
 /// The calling thread of one map.
 pub(super) struct Caller<'a, 'py> {
@@ -68,7 +69,9 @@ impl<'a, 'py> Caller<'a, 'py> {
             look_for_signals(self.py, &mut self.end.interrupt, || self.work.halt());
             self.watch_deadline();
             self.report();
-            if self.feed() {
+            let more = self.feed();
+            self.end_if_forked();
+            if more {
                 continue;
             }
             let mut slice = SIGNAL_PERIOD;
@@ -86,8 +89,18 @@ impl<'a, 'py> Caller<'a, 'py> {
             });
             if ended {
                 self.report();
+                self.end_if_forked();
                 return self.end;
             }
+        }
+    }
+
+    /// The iterable, the progress callback or a signal's handler forked: the child has none of the lanes.
+    fn end_if_forked(&mut self) {
+        if treadle_team::fork::generation() != self.work.generation {
+            let error = self.end.interrupt.take();
+            let error = error.or(self.end.progress.take()).or(self.end.source.take());
+            end_forked_child(self.py, error);
         }
     }
 

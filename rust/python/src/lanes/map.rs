@@ -49,6 +49,8 @@ pub(super) struct MapWork {
     pub(super) source: Source,
     pub(super) on_error: OnError,
     pub(super) retries: usize,
+    /// From then on no item starts.
+    pub(super) deadline: Option<Instant>,
     pub(super) rank: Option<usize>,
     pub(super) control: LaneControl,
     pub(super) tallies: Arc<[Tally]>,
@@ -116,6 +118,7 @@ impl MapWork {
         py: Python<'py>,
         item: &Bound<'py, PyAny>,
         engine: &Bound<'py, PyAny>,
+        index: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
         let function = self.function.bind(py);
         let mut left = self.retries;
@@ -126,11 +129,21 @@ impl MapWork {
                 Ok(Err(error)) => without_panic(py, error),
                 Err(panic) => internal_text(py, "a callback", &panic_text(&*panic)),
             };
-            if left == 0 || !is_ordinary(py, &error) || self.control.is_cancelled() {
+            if left == 0 || !is_ordinary(py, &error) || self.gives_up(py, index, &error) {
                 return Err(error);
             }
             left -= 1;
         }
+    }
+
+    /// Whether an item is not tried again although tries are left.
+    #[cold]
+    fn gives_up(&self, py: Python<'_>, index: usize, error: &PyErr) -> bool {
+        if !self.source.admits(index) {
+            return true;
+        }
+        // A failure above it also cancels the control, and must not decide whether this item fails.
+        self.control.is_cancelled() && (!self.source.is_stopped() || says_cancelled(py, error))
     }
 
     /// Books a failed item; false when the lane is over.
@@ -229,7 +242,14 @@ impl LaneWork for MapWork {
                 }
             };
             let begun = Instant::now();
-            let result = self.attempt(py, &item, engine);
+            if self.deadline.is_some_and(|deadline| begun >= deadline) {
+                // The calling thread may be held up by its iterable or its progress callback, or be away from its
+                // stream, so that it does not see the time itself.
+                self.expire();
+                out.late.push((index, None));
+                break;
+            }
+            let result = self.attempt(py, &item, engine, index);
             if treadle_team::fork::generation() != self.generation {
                 super::thread::end_forked_child(py, result.err());
             }
@@ -298,6 +318,12 @@ pub(super) fn conclude(
     if let Some(error) = caller.interrupt {
         return Err(error);
     }
+    // Ctrl-C may arrive in the middle of the callback or the iterable; no failure of an item hides it.
+    for error in [&caller.progress, &caller.source].into_iter().flatten() {
+        if !is_ordinary(py, error) {
+            return Err(error.clone_ref(py));
+        }
+    }
     if let Some((_, error)) = lowest(fatal) {
         return Err(error);
     }
@@ -311,7 +337,6 @@ pub(super) fn conclude(
             Some(raised)
         }
         (None, Some(progress), _) => Some(progress),
-        (None, None, Some(error)) if !is_ordinary(py, &error) => Some(error),
         (None, None, Some(error)) => {
             let error = error.into_value(py);
             Some(

@@ -1,10 +1,11 @@
 //! `Lanes`: engines that are lent to lane threads, one run at a time.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use treadle_core::{Error, ErrorCode};
@@ -20,7 +21,7 @@ use super::map::{CallerEnd, MapWork, OnError, conclude};
 use super::source::Source;
 use super::stream::{LaneStream, Outbox, StreamOptions};
 use super::tally::{Tally, describe, width_of};
-use super::thread::{LaneWork, Ticket, run_lane};
+use super::thread::{LaneWork, Ticket, end_forked_child, run_lane};
 use crate::errors::raise;
 
 /// No lane: the place of the panic that a test asks for.
@@ -37,7 +38,13 @@ pub(super) struct Lanes {
     closed: AtomicBool,
     generation: u64,
     panic_in: AtomicUsize,
+    /// The control of the run that is using the lanes.
+    running: Mutex<Option<treadle_lanes::LaneControl>>,
 }
+
+/// The thread that ends the interpreter, once it does. Another one must not be inside a run any more when Python has
+/// ended: it would be killed there, and that aborts the process.
+static ENDING: OnceLock<ThreadId> = OnceLock::new();
 
 /// The lanes are this run's until it is dropped.
 struct Held<'a> {
@@ -77,6 +84,15 @@ impl Lanes {
             return Err(lane_error(
                 py,
                 "the lanes were closed; make new Lanes over open engines",
+            ));
+        }
+        if ENDING
+            .get()
+            .is_some_and(|thread| *thread != std::thread::current().id())
+        {
+            return Err(lane_error(
+                py,
+                "the interpreter is ending; no run starts on another thread now",
             ));
         }
         if self.busy.swap(true, Ordering::AcqRel) {
@@ -121,8 +137,14 @@ impl Lanes {
         Ok(outcome)
     }
 
-    /// A run that outlived its call is over.
+    /// The run that holds the lanes is going to use that control.
+    fn runs_with(&self, control: &treadle_lanes::LaneControl) {
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(control.clone());
+    }
+
+    /// A run is over, also one that outlived its call.
     pub(super) fn release(&self) {
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.busy.store(false, Ordering::Release);
     }
 
@@ -147,6 +169,20 @@ impl Lanes {
             )
         });
         report.map_err(|error| raise(py, error))
+    }
+}
+
+/// What was given instead of engines.
+#[cold]
+fn not_engines(given: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyTypeError>(given.py()) {
+        return error;
+    }
+    match given.get_type().qualname() {
+        Ok(name) => PyTypeError::new_err(format!(
+            "Lanes takes a list of engines, for example td.Lanes([engine]), not {name}"
+        )),
+        Err(error) => error,
     }
 }
 
@@ -176,7 +212,8 @@ impl Lanes {
     #[pyo3(signature = (engines, *, stack_bytes=STACK_BYTES))]
     fn new(engines: &Bound<'_, PyAny>, stack_bytes: usize) -> PyResult<Self> {
         let py = engines.py();
-        let given = engines.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+        let given = engines.try_iter().map_err(|error| not_engines(engines, error))?;
+        let given = given.collect::<PyResult<Vec<_>>>()?;
         if given.is_empty() {
             let message = "Lanes need at least one engine, one for each lane; 0 were given";
             return Err(raise(py, Error::new(ErrorCode::NoEngine, message)));
@@ -205,6 +242,7 @@ impl Lanes {
             closed: AtomicBool::new(false),
             generation: treadle_team::fork::generation(),
             panic_in: AtomicUsize::new(NOWHERE),
+            running: Mutex::new(None),
         })
     }
 
@@ -241,6 +279,24 @@ impl Lanes {
         Ok(!self.closed.swap(true, Ordering::AcqRel))
     }
 
+    /// From now on only the calling thread, which ends the interpreter, starts runs.
+    #[staticmethod]
+    fn _interpreter_ends() {
+        let _ = ENDING.set(std::thread::current().id());
+    }
+
+    /// Cancels the run that is using the lanes; returns whether there is one in this process.
+    fn _cancel_run(&self) -> bool {
+        if treadle_team::fork::generation() != self.generation {
+            return false;
+        }
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(control) = &*running {
+            control.cancel();
+        }
+        running.is_some()
+    }
+
     fn run(&self, py: Python<'_>, body: Py<PyAny>) -> PyResult<Vec<Py<PyAny>>> {
         self.run_bodies(py, body, None, None).map(|(_, values)| values)
     }
@@ -254,7 +310,7 @@ impl Lanes {
         self.run_bodies(py, body, Some(coordinator), None)
     }
 
-    /// As `run_with_coordinator`, for lanes that belong to a rank.
+    /// As `run_with_coordinator`, for lanes that belong to a rank. The body is no item; it counts its own with `_count`.
     fn _run_on_rank(
         &self,
         py: Python<'_>,
@@ -263,6 +319,16 @@ impl Lanes {
         rank: usize,
     ) -> PyResult<(Py<PyAny>, Vec<Py<PyAny>>)> {
         self.run_bodies(py, body, Some(coordinator), Some(rank))
+    }
+
+    /// An item that a body of `_run_on_rank` has done.
+    fn _count(&self, lane: usize, seconds: f64) -> PyResult<()> {
+        let tally = self.tallies.get(lane).ok_or_else(|| {
+            let lanes = self.tallies.len();
+            PyIndexError::new_err(format!("there is no lane {lane}; the lanes are {lanes}"))
+        })?;
+        tally.add(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        Ok(())
     }
 
     /// `map_in_lanes` after its options were checked.
@@ -287,11 +353,13 @@ impl Lanes {
         // What runs and what waits together are twice the lanes, so as many wait as run.
         let (source, iterator) = Source::of(items, self.engines.len())?;
         let control = treadle_lanes::LaneControl::new();
+        self.runs_with(&control);
         let work = Arc::new(MapWork {
             function,
             source,
             on_error: OnError::of(on_error),
             retries,
+            deadline,
             rank,
             control: control.clone(),
             tallies: Arc::clone(&self.tallies),
@@ -349,11 +417,13 @@ impl Lanes {
         let iterator = items.try_iter()?.into_any().unbind();
         let held = this.hold(py)?;
         let control = treadle_lanes::LaneControl::new();
+        this.runs_with(&control);
         let work = Arc::new(MapWork {
             function,
             source: Source::Fed(treadle_lanes::Feed::new(window)),
             on_error: OnError::of(on_error),
             retries,
+            deadline,
             rank: None,
             control: control.clone(),
             tallies: Arc::clone(&this.tallies),
@@ -418,10 +488,12 @@ impl Lanes {
         }
         let held = self.hold(py)?;
         let control = treadle_lanes::LaneControl::new();
+        self.runs_with(&control);
         let work = Arc::new(BodyWork {
             body,
             control: control.clone(),
             tallies: Arc::clone(&self.tallies),
+            counts: rank.is_none(),
             generation: self.generation,
         });
         let shared = Py::new(py, LaneControl(control.clone()))?;
@@ -432,9 +504,13 @@ impl Lanes {
                 Some(coordinator) => {
                     // The coordinator's exit of any kind ends the run; the lanes are waited for with signals on.
                     let _guard = HaltOnFailure::armed(|| control.cancel());
-                    coordinator
+                    let value = coordinator
                         .call1(py, (given,))
-                        .map_err(|error| without_panic(py, error))
+                        .map_err(|error| without_panic(py, error));
+                    if treadle_team::fork::generation() != self.generation {
+                        end_forked_child(py, value.err());
+                    }
+                    value
                 }
             };
             let interrupt = wait_for_lanes(py, control, || control.cancel());

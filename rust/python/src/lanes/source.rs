@@ -94,6 +94,14 @@ impl Source {
         }
     }
 
+    /// Whether nothing at or below item `index` has failed, and nobody stopped the source.
+    pub(super) fn admits(&self, index: usize) -> bool {
+        match self {
+            Source::Tuple(queue, _) | Source::Range(queue, ..) => queue.admits(index),
+            Source::Fed(feed) => feed.admits(index),
+        }
+    }
+
     /// Whether something failed or the source was stopped.
     #[inline]
     pub(super) fn is_stopped(&self) -> bool {

@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeError, PyStopIteration, PyValueError};
 use pyo3::prelude::*;
+use treadle_core::{Error, ErrorCode};
 use treadle_lanes::{End, Started, lowest};
 
 use super::caller::{look_for_signals, wait_for_lanes};
@@ -16,6 +17,7 @@ use super::lane::current_lane;
 use super::map::{LaneMap, MapWork};
 use super::pool::Lanes;
 use super::source::Source;
+use crate::errors::raise;
 
 /// Results that nobody has taken yet.
 #[derive(Default)]
@@ -150,6 +152,20 @@ impl LaneStream {
         Ok(())
     }
 
+    /// A forked child has none of the lanes, and would wait for them for ever.
+    fn refuse_in_child(&self, py: Python<'_>) -> PyResult<()> {
+        if treadle_team::fork::generation() == self.work.generation {
+            return Ok(());
+        }
+        Err(raise(
+            py,
+            Error::new(
+                ErrorCode::ForkedEngine,
+                "the process was forked after this map was started; its results belong to the parent",
+            ),
+        ))
+    }
+
     fn report(&self, py: Python<'_>, state: &mut State) -> PyResult<()> {
         let Some(progress) = &self.options.progress else {
             return Ok(());
@@ -159,7 +175,7 @@ impl LaneStream {
             if let Err(error) = progress.call1(py, (state.reported, self.options.total)) {
                 state.progress_failed = true;
                 self.shut(py, state);
-                return Err(error);
+                return Err(not_the_end(py, error));
             }
         }
         Ok(())
@@ -206,6 +222,10 @@ impl LaneStream {
         if let Some(error) = interrupt {
             return Err(error);
         }
+        // Ctrl-C may arrive in the middle of the iterable; no failure of an item hides it.
+        if let Some(error) = state.source_error.take_if(|error| !is_ordinary(py, error)) {
+            return Err(error);
+        }
         let (mut failures, mut cancelled, mut fatal, mut fault) = (Vec::new(), Vec::new(), Vec::new(), None);
         for (lane, end) in ends.into_iter().enumerate() {
             match end {
@@ -232,7 +252,7 @@ impl LaneStream {
             return Err(failure.raise(py));
         }
         match state.source_error.take() {
-            Some(error) if is_ordinary(py, &error) => {
+            Some(error) => {
                 let error = error.into_value(py);
                 return Err(Failure {
                     index: state.read,
@@ -243,7 +263,6 @@ impl LaneStream {
                 }
                 .raise(py));
             }
-            Some(error) => return Err(error),
             None => {}
         }
         let expired = self.work.expired.load(Ordering::Acquire);
@@ -263,6 +282,18 @@ impl LaneStream {
     }
 }
 
+/// A `StopIteration` of a callback would end the iteration as if nothing had happened; as in a generator it becomes a
+/// `RuntimeError`.
+#[cold]
+fn not_the_end(py: Python<'_>, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyStopIteration>(py) {
+        return error;
+    }
+    let made = PyRuntimeError::new_err("the progress callback raised StopIteration");
+    made.set_cause(py, Some(error));
+    made
+}
+
 #[pymethods]
 impl LaneStream {
     fn __iter__(slf: Py<Self>) -> Py<Self> {
@@ -275,7 +306,9 @@ impl LaneStream {
             return Ok(None);
         };
         while state.started.is_some() {
+            self.refuse_in_child(py)?;
             self.attend(py, &mut state)?;
+            self.refuse_in_child(py)?;
             let wanted = self.options.ordered.then_some(state.given);
             // Looked at before the outbox: what a lane brings before it ends is then in the outbox.
             let over = self.work.control.lanes_running() == 0;

@@ -114,7 +114,7 @@ pub(super) fn run_lane<W: LaneWork + 'static>(ticket: &Ticket, work: &Arc<W>) ->
     })
 }
 
-/// The callback forked and its child came back from it: the child has this thread alone, and the map belongs to the
+/// A callback forked and its child came back from it: the child has this thread alone, and the run belongs to the
 /// parent. Ends the child with 0, or with what the exception says.
 #[cold]
 pub(super) fn end_forked_child(py: Python<'_>, error: Option<PyErr>) -> ! {

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use treadle_linalg::{Triangle, cost};
 
 use super::operand::stack;
+use super::results::Flag;
 use super::run::Call;
 use super::{Linalg, with_field};
 
@@ -38,18 +39,21 @@ impl Linalg {
     /// >>> td.CpuEngine.serial().linalg.cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
     /// array([[2., 0.],
     ///        [1., 2.]])
-    #[pyo3(signature = (a, /, *, upper = false, check_finite = true))]
+    #[pyo3(
+        signature = (a, /, *, upper = Flag(false), check_finite = true),
+        text_signature = "($self, a, /, *, upper=False, check_finite=True)"
+    )]
     fn cholesky<'py>(
         &self,
         a: &Bound<'py, PyAny>,
-        upper: bool,
+        upper: Flag,
         check_finite: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = a.py();
         let (_array, a) = stack(a, "cholesky", 0)?;
         let a = a.square(py, "cholesky", 0)?;
         let n = a.rows;
-        let triangle = if upper { Triangle::Upper } else { Triangle::Lower };
+        let triangle = if upper.0 { Triangle::Upper } else { Triangle::Lower };
         let call = Call::enter(py, self, "cholesky")?;
         let (factor, data) = call.new_array(a.dtype, &a.shape_with(&[n, n]))?;
         let nanoseconds = a.count() * cost::cholesky(n, a.dtype.is_complex());

@@ -129,3 +129,32 @@ pub(super) fn copy_out<'py>(out: &Bound<'py, PyAny>, result: &Bound<'py, PyAny>)
     PyModule::import(py, "numpy")?.call_method1(intern!(py, "copyto"), (out, result))?;
     Ok(())
 }
+
+/// Refuses two outputs that share an element: the later one would overwrite the earlier.
+pub(super) fn lie_apart(targets: &[Bound<'_, PyAny>], operation: &'static str) -> PyResult<()> {
+    for (position, one) in targets.iter().enumerate() {
+        for other in &targets[..position] {
+            let arrays = PyModule::import(one.py(), "treadle._arrays")?;
+            if arrays.call_method1("shares_element", (one, other))?.is_truthy()? {
+                let error = Error::new(
+                    ErrorCode::Aliasing,
+                    "two arrays of out share memory; give each result an array of its own",
+                );
+                return Err(raise(one.py(), error.in_operation(operation)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A yes or no, from whatever is true or false, as numpy's functions take it.
+#[derive(Clone, Copy)]
+pub(super) struct Flag(pub(super) bool);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Flag {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Flag(object.is_truthy()?))
+    }
+}

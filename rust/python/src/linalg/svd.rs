@@ -6,7 +6,7 @@ use treadle_core::{Error, ErrorCode};
 use treadle_linalg::{Field, Gauge, SvdOut, cost};
 
 use super::operand::{Stack, real_of, stack};
-use super::results::{Named, check_out, copy_out, gauge_of, named};
+use super::results::{Flag, Named, check_out, copy_out, gauge_of, lie_apart, named};
 use super::run::Call;
 use super::{Linalg, with_field};
 use crate::door::Address;
@@ -81,6 +81,7 @@ impl Linalg {
             for (target, result) in targets.iter().zip(&results) {
                 check_out(target, result, &[&array], operation)?;
             }
+            lie_apart(targets, operation)?;
         }
         let item = if request.hermitian {
             cost::eigh(n, request.vectors, a.dtype.is_complex())
@@ -184,23 +185,23 @@ impl Linalg {
     /// >>> s
     /// array([2., 1.])
     #[pyo3(
-        signature = (a, full_matrices = true, compute_uv = true, hermitian = false, *, gauge = None, check_finite = true, out = None),
+        signature = (a, full_matrices = Flag(true), compute_uv = Flag(true), hermitian = Flag(false), *, gauge = None, check_finite = true, out = None),
         text_signature = "($self, a, full_matrices=True, compute_uv=True, hermitian=False, *, gauge='raw', check_finite=True, out=None)"
     )]
     fn svd<'py>(
         &self,
         a: &Bound<'py, PyAny>,
-        full_matrices: bool,
-        compute_uv: bool,
-        hermitian: bool,
+        full_matrices: Flag,
+        compute_uv: Flag,
+        hermitian: Flag,
         gauge: Option<&Bound<'py, PyAny>>,
         check_finite: bool,
         out: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let request = Request {
-            full: full_matrices,
-            vectors: compute_uv,
-            hermitian,
+            full: full_matrices.0,
+            vectors: compute_uv.0,
+            hermitian: hermitian.0,
             gauge: gauge_of(gauge, "svd")?,
             check_finite,
         };
