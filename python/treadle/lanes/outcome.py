@@ -128,6 +128,26 @@ class Failed:
         return made
 
 
+def shared(index: int, value: Any) -> tuple[bool, Any]:
+    """Return a result as every rank can read it: packed, or the state of an exception that does not pickle.
+
+    Raises whatever the value's own code raises when it is packed or made again.
+    """
+    if isinstance(value, BaseException) and packed_error(value) is None:
+        return False, Failed(index, FAILED, value).state()
+    packed = pack(value)
+    unpack(packed)
+    return True, (packed[0], [bytes(buffer) for buffer in packed[1]])
+
+
+def received(told: tuple[bool, Any]) -> Any:
+    """Return what :func:`shared` sent."""
+    is_packed, content = told
+    if not is_packed:
+        return Failed.of(content).error
+    return unpack((content[0], [bytearray(buffer) for buffer in content[1]]))
+
+
 class Verdict:
     """What came of a map, as every rank is told at its end."""
 
@@ -146,9 +166,9 @@ class Verdict:
         """Raise what ``state`` says, with the very exception as cause on the rank that has it."""
         failed, other = state
         if failed is not None:
-            known = own.get(failed[0])
-            if known is None and self.failed is not None and self.failed.index == failed[0]:
-                known = self.failed
+            # An item may have failed here and its handler on the root; what every rank was told decides.
+            candidates = (self.failed, own.get(failed[0]))
+            known = next((k for k in candidates if k is not None and k.told[:2] == (failed[5], failed[6])), None)
             raise (known or Failed.of(failed)).raised()
         if other is not None:
             name, message, fields = other

@@ -23,7 +23,7 @@ from .options import (
     length_of,
     progress_of,
 )
-from .outcome import FATAL, Failed, Verdict
+from .outcome import FATAL, Failed, Verdict, describe, received, shared
 from .rank import Interrupts, Lodge, Worker, run_rank
 from .root import Root
 from .wire import Wire
@@ -300,7 +300,7 @@ def _together(call: _Call, world: Any) -> list[Any] | None:
             else:
                 _as_worker(call, comm, rank, interrupts)
             if call.all_ranks:
-                results = comm.bcast(results, root=call.root)
+                results = _share(call, comm, rank, results)
         return results
     finally:
         comm.Free()
@@ -361,7 +361,8 @@ def _as_root(call: _Call, comm: Any, rank: int, interrupts: Interrupts) -> list[
     lanes = len(call.lanes) if call.root_computes else 0
     lodge = None
     if lanes:
-        lodge = _lodge(call, rank, lanes)
+        with _aborting(comm):
+            lodge = _lodge(call, rank, lanes)
     with progress_of(call.progress, call.total) as report:
         root = Root(
             rank,
@@ -393,14 +394,43 @@ def _as_root(call: _Call, comm: Any, rank: int, interrupts: Interrupts) -> list[
 
 
 def _as_worker(call: _Call, comm: Any, rank: int, interrupts: Interrupts) -> None:
-    lodge = _lodge(call, rank, len(call.lanes))
-    worker = Worker(Wire(comm), call.root, lodge, len(call.lanes), interrupts)
     with _aborting(comm):
+        lodge = _lodge(call, rank, len(call.lanes))
+        worker = Worker(Wire(comm), call.root, lodge, len(call.lanes), interrupts)
         error = run_rank(call.lanes, rank, lodge, worker.attend)
         if error is not None:
             worker.withdraw(error)
         told = _tell(comm, rank, error, None)
     _raise_alike(told, rank, lodge, error, Verdict())
+
+
+def _share(call: _Call, comm: Any, rank: int, results: list[Any] | None) -> list[Any]:
+    """Give every rank the results, or raise the same on all: nothing is sent that the root cannot pack."""
+    told: list[tuple[bool, Any]] = []
+    failure: tuple[int, str, int] | None = None
+    for index, value in enumerate(results or ()):
+        try:
+            told.append(shared(index, value))
+        except Exception as error:
+            failure = (index, describe(error), rank)
+            break
+    with _aborting(comm):
+        failure, told = comm.bcast((failure, [] if failure else told), root=call.root)
+    if results is None:
+        results = []
+        for index, content in enumerate(told):
+            try:
+                results.append(received(content))
+            except Exception as error:
+                failure = (index, describe(error), rank)
+                break
+    with _aborting(comm):
+        failures = [other for other in comm.allgather(failure) if other is not None]
+    if failures:
+        index, what, where = min(failures)
+        message = f"result {index} cannot be given to every rank: {what}; use all_ranks=False, or results that pickle"
+        raise PmapError(message, kind="wire", index=index, rank=where)
+    return results
 
 
 #: What each rank says at the end: what broke its lanes, and, on the root, the verdict.
