@@ -24,8 +24,8 @@ unsafe impl Sync for ArrayType {}
 fn array_type(py: Python<'_>) -> *mut PyTypeObject {
     static ARRAY_TYPE: PyOnceLock<ArrayType> = PyOnceLock::new();
     ARRAY_TYPE
-        // SAFETY: the interpreter is attached and numpy's table is loaded on first use.
         .get_or_init(py, || {
+            // SAFETY: the interpreter is attached and numpy's table is loaded on first use.
             ArrayType(unsafe { get_type_object(py, NpyTypes::PyArray_Type) })
         })
         .0

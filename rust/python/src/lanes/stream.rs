@@ -251,19 +251,16 @@ impl LaneStream {
         if let Some((_, failure)) = lowest(failures) {
             return Err(failure.raise(py));
         }
-        match state.source_error.take() {
-            Some(error) => {
-                let error = error.into_value(py);
-                return Err(Failure {
-                    index: state.read,
-                    lane: None,
-                    rank: None,
-                    item: None,
-                    error,
-                }
-                .raise(py));
+        if let Some(error) = state.source_error.take() {
+            let error = error.into_value(py);
+            return Err(Failure {
+                index: state.read,
+                lane: None,
+                rank: None,
+                item: None,
+                error,
             }
-            None => {}
+            .raise(py));
         }
         let expired = self.work.expired.load(Ordering::Acquire);
         if !expired && let Some((_, failure)) = lowest(cancelled) {
