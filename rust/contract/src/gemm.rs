@@ -200,22 +200,29 @@ unsafe fn library<T: Element + faer::traits::ComplexField>(
 /// Rows and columns of one tile. The grid depends on the extents alone, never on the width, so that the bits of a
 /// result do not either.
 ///
-/// The number of tiles is a power of two, so that two, four and eight threads end together. Tiles of 128 x 256 to
-/// 256 x 256 cost one to two percent against one call for the whole, measured at 256 to 1024 with AVX-512.
+/// The number of tiles is a power of two, so that two, four and eight threads end together. Each tile packs its own
+/// operands: 128 x 256 to 256 x 256 cost one to two percent against one call for the whole at 256 to 1024 (AVX-512),
+/// and seven at 2048, where the panels of a tile leave the caches; so large products have larger tiles.
 fn tile(m: usize, n: usize, k: usize) -> (usize, usize) {
     /// Below this many multiplications a product is one tile.
     const WHOLE: f64 = 2.0e6;
     /// From here on there are at least eight.
     const EIGHT: f64 = 2.0 * 256.0 * 256.0 * 256.0;
+    /// From here on there are at least sixteen.
+    const SIXTEEN: f64 = 768.0 * 768.0 * 768.0;
     /// Elements of the result in one tile, at most.
-    const AREA: f64 = 256.0 * 256.0;
+    const AREA: f64 = 512.0 * 512.0;
     /// A shorter side is not cut in two.
     const SHORT: usize = 192;
     let work = m as f64 * n as f64 * k as f64;
     if work <= WHOLE {
         return (m, n);
     }
-    let least = if work < EIGHT { 4.0 } else { 8.0 };
+    let least = match work {
+        work if work < EIGHT => 4.0,
+        work if work < SIXTEEN => 8.0,
+        _ => 16.0,
+    };
     let wanted = (m as f64 * n as f64 / AREA).max(least);
     let (mut rows, mut columns, mut parts) = (m, n, 1.0);
     while parts < wanted && rows.max(columns) >= SHORT {

@@ -264,6 +264,27 @@ impl Plan {
         alpha: Scalar,
         beta: Scalar,
     ) -> Result<()> {
+        // SAFETY: passed on unchanged.
+        if unsafe { self.execute_quick(policy, operands, out, alpha, beta) } {
+            return Ok(());
+        }
+        // SAFETY: passed on unchanged.
+        unsafe { self.execute_general(token, policy, scratch, operands, out, alpha, beta) }
+    }
+
+    /// Runs it if it is one small product that needs neither budget nor scratch; false if nothing was done.
+    ///
+    /// # Safety
+    /// As `execute`.
+    #[inline]
+    pub unsafe fn execute_quick(
+        &self,
+        policy: BatchPolicy,
+        operands: &[*const u8],
+        out: *mut u8,
+        alpha: Scalar,
+        beta: Scalar,
+    ) -> bool {
         if let Some(quick) = &self.quick
             && policy == BatchPolicy::Auto
             && alpha.is_one()
@@ -276,10 +297,9 @@ impl Plan {
                     .kernel
                     .run(operands[quick.first], operands[quick.second], out)
             };
-            return Ok(());
+            return true;
         }
-        // SAFETY: passed on unchanged.
-        unsafe { self.execute_general(token, policy, scratch, operands, out, alpha, beta) }
+        false
     }
 
     /// # Safety

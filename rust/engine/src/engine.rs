@@ -143,6 +143,12 @@ impl CpuEngine {
         self.operations
     }
 
+    /// Counts an operation that needs nothing of the engine but its turn.
+    #[inline]
+    pub fn count_operation(&mut self) {
+        self.operations += 1;
+    }
+
     /// Begins an operation.
     ///
     /// # Errors

@@ -43,6 +43,12 @@ pub(super) unsafe fn execute(
 ) -> PyResult<()> {
     if plan.estimate_ns() < door::DETACH_NS {
         return door::run_short(py, cell, operation, engine, |engine| {
+            let policy = engine.options().batch;
+            // SAFETY: the caller's contract.
+            if unsafe { plan.execute_quick(policy, const_pointers(operands), out, alpha, beta) } {
+                engine.count_operation();
+                return Ok(());
+            }
             let mut parts = engine.begin()?;
             let mut scratch = PooledScratch {
                 buffers: parts.buffers,
