@@ -202,14 +202,14 @@ unsafe fn library<T: Element + faer::traits::ComplexField>(
 ///
 /// The number of tiles is a power of two, so that two, four and eight threads end together. Each tile packs its own
 /// operands: 128 x 256 to 256 x 256 cost one to two percent against one call for the whole at 256 to 1024 (AVX-512),
-/// and seven at 2048, where the panels of a tile leave the caches; so large products have larger tiles.
+/// and up to seven from 1024 on, where the panels of a tile leave the caches; so large products have larger tiles.
 fn tile(m: usize, n: usize, k: usize) -> (usize, usize) {
     /// Below this many multiplications a product is one tile.
     const WHOLE: f64 = 2.0e6;
     /// From here on there are at least eight.
     const EIGHT: f64 = 2.0 * 256.0 * 256.0 * 256.0;
     /// From here on there are at least sixteen.
-    const SIXTEEN: f64 = 768.0 * 768.0 * 768.0;
+    const SIXTEEN: f64 = 1536.0 * 1536.0 * 1536.0;
     /// Elements of the result in one tile, at most.
     const AREA: f64 = 512.0 * 512.0;
     /// A shorter side is not cut in two.
