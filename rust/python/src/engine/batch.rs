@@ -30,13 +30,7 @@ pub(crate) fn policy_of(object: &Bound<'_, PyAny>) -> PyResult<BatchPolicy> {
         )
     };
     if let Ok(name) = object.extract::<String>() {
-        return match name.as_str() {
-            "auto" => Ok(BatchPolicy::Auto),
-            "sequential" => Ok(BatchPolicy::Sequential),
-            "outer" => Ok(BatchPolicy::Outer),
-            "inner" => Ok(BatchPolicy::Inner),
-            _ => Err(wrong()),
-        };
+        return BatchPolicy::from_name(&name).map_err(|_| wrong());
     }
     if let Ok(pair) = object.cast::<PyTuple>()
         && let Ok((name, lanes)) = pair.extract::<(String, i64)>()
@@ -92,7 +86,6 @@ impl Policy {
 
     fn __exit__(
         &self,
-        py: Python<'_>,
         _type: &Bound<'_, PyAny>,
         _value: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
@@ -108,7 +101,6 @@ impl Policy {
         {
             engine.set_batch(before);
         }
-        let _ = py;
         Ok(())
     }
 }
