@@ -29,7 +29,7 @@ RUST := Cargo.toml Cargo.lock pyproject.toml $(shell find rust -name '*.rs' -o -
 # extension module itself has no Rust tests.
 CARGO_TEST := cargo test --locked --release --workspace --quiet
 
-.PHONY: help demo test test-slow dev bench bench-quick lint docs wheel clean
+.PHONY: help demo test test-slow dev bench bench-quick bench-peers lint docs wheel clean
 
 help:
 	@echo "make demo       the Ising sweep over lanes: table, and build/ising_trg.png"
@@ -37,7 +37,8 @@ help:
 	@echo "make dev        the package, editable, in .venv"
 	@echo "make lint       formatting, lints, types, stubs, workflows"
 	@echo "make docs       the pages, in docs/_build/html"
-	@echo "make bench      the comparison with other packages, written to docs/performance.md"
+	@echo "make bench      the comparison with other packages, written to docs/performance.md; with torch, JAX and pytblis"
+	@echo "                after make bench-peers, which installs them apart (2 GB)"
 	@echo "make wheel      a wheel in build/wheels"
 	@echo "make clean      removes what all of these made"
 
@@ -99,10 +100,23 @@ bench: $(STAMPS)/packages-test $(STAMPS)/native
 bench-quick: $(STAMPS)/packages-test $(STAMPS)/native
 	$(BIN)/python benches/peers/run.py --quick
 
+# Peers that are too large for the environment above have one of their own; without it they are left out.
+PEERS := benches/peers/.venv
+
+bench-peers: $(PEERS)/stamp
+
+$(PEERS)/stamp: benches/peers/requirements.txt benches/peers/torch_without_cuda.py
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; PYTHON=/path/to/python names one" >&2; exit 1; }
+	@echo "pip installs torch, JAX and pytblis in $(PEERS)"
+	$(PYTHON) -m venv --clear $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r benches/peers/requirements.txt
+	$(PEERS)/bin/python benches/peers/torch_without_cuda.py
+	@touch $@
+
 wheel: $(STAMPS)/venv
 	rm -rf build/wheels
 	$(BIN)/maturin build --release --out build/wheels
 
 clean:
-	rm -rf .venv build target docs/_build .pytest_cache .mypy_cache .ruff_cache python/treadle/_native*.so
+	rm -rf .venv build target $(PEERS) benches/peers/native/target docs/_build .pytest_cache .mypy_cache .ruff_cache python/treadle/_native*.so
 	find python tests benches docs -name __pycache__ -type d -prune -exec rm -rf {} +

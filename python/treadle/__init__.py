@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from treadle._native import PlanCache, Pool, __version__, cpu_provider_id
+from treadle import interop
+from treadle._native import Plan, PlanCache, Pool, __version__, cpu_provider_id
 from treadle.engines import CpuEngine, EngineSpec
 from treadle.exceptions import (
     AliasingError,
@@ -96,6 +97,7 @@ __all__ = [
     "OversubscriptionWarning",
     "PathError",
     "PerformanceWarning",
+    "Plan",
     "PlanCache",
     "PmapError",
     "Pool",
@@ -114,6 +116,7 @@ __all__ = [
     "cpu_provider_id",
     "current_lane",
     "imap_in_lanes",
+    "interop",
     "map_in_lanes",
     "pmap_lanes",
     "show_versions",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, final, overload
 
+import numpy as np
 import numpy.typing as npt
 from typing_extensions import disjoint_base
 
@@ -15,13 +16,16 @@ __all__ = [
     "Lanes",
     "Lease",
     "Linalg",
+    "Plan",
     "PlanCache",
     "Policy",
     "Pool",
     "__version__",
     "_allowed_cpu_count",
     "_bind_subscripts",
+    "_chain_path",
     "_error_codes",
+    "_plan",
     "_raise",
     "cpu_provider_id",
     "current_lane",
@@ -36,15 +40,32 @@ _Source = str | tuple[list[_Terms], _Terms | None, list[str]]
 _Batch = Literal["auto", "sequential", "outer", "inner"] | tuple[Literal["split"], int]
 
 _Array = npt.NDArray[Any]
+#: numpy's ufuncs take a tuple of one as well.
+_Out = npt.NDArray[Any] | tuple[npt.NDArray[Any]] | None
 _Gauge = Literal["raw", "canonical"]
 
 def cpu_provider_id() -> str: ...
 def _allowed_cpu_count() -> int: ...
 def _error_codes() -> dict[str, str]: ...
 def _raise(code: str) -> None: ...
+def _chain_path(sizes: Sequence[float]) -> list[list[int]]: ...
 def _bind_subscripts(
     operation: str, subscripts: _Source, shapes: list[list[int]]
 ) -> tuple[list[list[int]], list[int], list[int], list[str]]: ...
+def _plan(
+    engine: CpuEngine | None,
+    recipe: Any,
+    subscripts: _Source,
+    dtype: str,
+    layouts: list[tuple[list[int], list[int]]],
+    constants: dict[int, npt.NDArray[Any]],
+    conj: list[bool],
+    order: str,
+    optimize: Any,
+    route: str,
+    memory_limit: int | None,
+    is_direct: bool,
+) -> Plan: ...
 
 @final
 class Pool:
@@ -157,13 +178,73 @@ class CpuEngine:
         a: npt.ArrayLike,
         b: npt.ArrayLike,
         /,
-        out: npt.NDArray[Any] | None = None,
+        out: _Out = None,
         *,
         dtype: npt.DTypeLike | None = None,
         casting: str = "same_kind",
         order: str = "K",
+        axes: Sequence[Any] | None = None,
+        subok: bool = False,
     ) -> Any: ...
     def dot(self, a: npt.ArrayLike, b: npt.ArrayLike, out: npt.NDArray[Any] | None = None) -> Any: ...
+    def vdot(self, a: npt.ArrayLike, b: npt.ArrayLike, /) -> Any: ...
+    def vecdot(
+        self,
+        a: npt.ArrayLike,
+        b: npt.ArrayLike,
+        /,
+        out: _Out = None,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        casting: str = "same_kind",
+        order: str = "K",
+        axes: Sequence[Any] | None = None,
+        axis: int | None = None,
+        keepdims: bool = False,
+        subok: bool = False,
+    ) -> Any: ...
+    def matvec(
+        self,
+        a: npt.ArrayLike,
+        b: npt.ArrayLike,
+        /,
+        out: _Out = None,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        casting: str = "same_kind",
+        order: str = "K",
+        axes: Sequence[Any] | None = None,
+        subok: bool = False,
+    ) -> Any: ...
+    def vecmat(
+        self,
+        a: npt.ArrayLike,
+        b: npt.ArrayLike,
+        /,
+        out: _Out = None,
+        *,
+        dtype: npt.DTypeLike | None = None,
+        casting: str = "same_kind",
+        order: str = "K",
+        axes: Sequence[Any] | None = None,
+        subok: bool = False,
+    ) -> Any: ...
+    def inner(self, a: npt.ArrayLike, b: npt.ArrayLike, /) -> Any: ...
+    def outer(self, a: npt.ArrayLike, b: npt.ArrayLike, out: npt.NDArray[Any] | None = None) -> Any: ...
+    def kron(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Any: ...
+    def tensordot(self, a: npt.ArrayLike, b: npt.ArrayLike, axes: int | Sequence[Any] = 2) -> Any: ...
+    def gemm(
+        self,
+        a: npt.ArrayLike,
+        b: npt.ArrayLike,
+        *,
+        alpha: complex = 1,
+        beta: complex = 0,
+        out: npt.NDArray[Any] | None = None,
+        trans_a: Literal["N", "T", "C"] = "N",
+        trans_b: Literal["N", "T", "C"] = "N",
+    ) -> Any: ...
+    def multi_dot(self, arrays: Iterable[npt.ArrayLike], out: npt.NDArray[Any] | None = None) -> Any: ...
     def _options(self) -> dict[str, Any]: ...
     def _contract(
         self,
@@ -181,11 +262,61 @@ class CpuEngine:
     ) -> Any: ...
     def _result_shape(self, operation: str, subscripts: _Source, shapes: list[list[int]]) -> list[int]: ...
     def _find_path(
-        self, subscripts: _Source, shapes: list[list[int]], optimize: Any
+        self, operation: str, subscripts: _Source, shapes: list[list[int]], optimize: Any
     ) -> tuple[list[list[int]], float, float, float]: ...
     def _panic(self, place: str) -> None: ...
     def _sleep(self, milliseconds: int) -> None: ...
     def __reduce_ex__(self, _protocol: Any, /) -> Any: ...
+
+@final
+class Plan:
+    @property
+    def engine(self) -> Any: ...
+    @property
+    def subscripts(self) -> str: ...
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]: ...
+    @property
+    def constants(self) -> tuple[int, ...]: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def path(self) -> list[tuple[int, ...]]: ...
+    @property
+    def route(self) -> str: ...
+    @property
+    def why(self) -> str: ...
+    @property
+    def steps(self) -> tuple[str, ...]: ...
+    @property
+    def flops(self) -> float: ...
+    @property
+    def bytes(self) -> float: ...
+    @property
+    def scratch_bytes(self) -> int: ...
+    @property
+    def panel_bytes(self) -> int: ...
+    @property
+    def slices(self) -> tuple[str, ...]: ...
+    @property
+    def _steps(self) -> list[list[int]]: ...
+    @property
+    def _recipe(self) -> Any: ...
+    def __call__(
+        self,
+        /,
+        *operands: Any,
+        out: npt.NDArray[Any] | None = None,
+        alpha: complex = 1,
+        beta: complex = 0,
+    ) -> Any: ...
+    def _run(self, operands: list[npt.NDArray[Any]], out: npt.NDArray[Any] | None, alpha: Any, beta: Any) -> Any: ...
+    def _bound_to(self, engine: CpuEngine) -> Plan | None: ...
+    def __copy__(self) -> Self: ...
+    def __deepcopy__(self, _memo: Any, /) -> Self: ...
+    def __reduce__(self) -> Any: ...
 
 @final
 class LaneControl:

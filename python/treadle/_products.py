@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treadle import _arrays
-from treadle._contract import CASTINGS, ORDERS, Source, contract, option
-from treadle.exceptions import ArgumentError, AxisError, BroadcastError, ShapeError
+from treadle import _arrays, _native
+from treadle._axes import Arrangement, normalised
+from treadle._contract import contract
+from treadle._options import CASTINGS, ORDERS, option
+from treadle._subscripts import Source
+from treadle.exceptions import ArgumentError, BroadcastError, ShapeError, UnsupportedError
 
 if TYPE_CHECKING:
     from treadle._native import CpuEngine
@@ -101,28 +103,73 @@ def _product(
     return contract(engine, operation, source, [left, right], out=out, conj=conj, **options)
 
 
-def matmul(engine: CpuEngine, a: Any, b: Any, out: Any, dtype: Any, casting: Any, order: Any) -> Any:
+def _check_gufunc(operation: str, subok: Any, signature: Any) -> None:
+    """Refuse the options of numpy's ufuncs that choose a class or a loop."""
+    if subok not in (None, False):
+        raise UnsupportedError(
+            f"{operation}: subok is {subok!r}, and results are plain arrays; leave it out", operation=operation
+        )
+    if signature is not None:
+        raise UnsupportedError(
+            f"{operation}: signature is {signature!r}, and there are no loops to choose; give dtype=",
+            operation=operation,
+        )
+
+
+def _gufunc(
+    engine: CpuEngine,
+    operation: str,
+    left: npt.NDArray[Any],
+    right: npt.NDArray[Any],
+    out: Any,
+    cores: tuple[list[int], list[int], list[int]],
+    arrangement: Arrangement,
+    *,
+    conj: list[bool] | None = None,
+    dtype: Any = None,
+    casting: Any = None,
+    order: Any = None,
+    subok: Any = None,
+    signature: Any = None,
+    **unknown: Any,
+) -> Any:
+    """A product that numpy has as a generalised ufunc, whose rule for casts is "same_kind"."""
+    for name in unknown:
+        raise TypeError(f"{operation}() got an unexpected keyword argument {name!r}")
+    _check_gufunc(operation, subok, signature)
+    _no_scalar(operation, left, 0, len(cores[0]))
+    _no_scalar(operation, right, 1, len(cores[1]))
+    left, right = arrangement.operand(left, 0), arrangement.operand(right, 1)
+    batch = max(left.ndim - len(cores[0]), right.ndim - len(cores[1]))
+    arrangement.check_result(batch)
+    result = _product(
+        engine,
+        operation,
+        left,
+        right,
+        cores,
+        out=None if out is None else arrangement.out(out, batch),
+        conj=conj,
+        dtype=dtype,
+        casting=option("casting", casting, "same_kind", CASTINGS, operation),
+        order=option("order", order, "K", ORDERS, operation),
+    )
+    return arrangement.result(result) if out is None else _arrays.single_out(out)
+
+
+def matmul(engine: CpuEngine, a: Any, b: Any, out: Any = None, *, axes: Any = None, **options: Any) -> Any:
     """``engine.matmul`` with anything that is not two plain matrices."""
     left, right = _arrays.as_operand(a, "matmul", 0), _arrays.as_operand(b, "matmul", 1)
     _no_scalar("matmul", left, 0, 1)
     _no_scalar("matmul", right, 1, 1)
     a_core = [_K] if left.ndim == 1 else [_M, _K]
     b_core = [_K] if right.ndim == 1 else [_K, _N]
-    casting = option("casting", casting, "same_kind", CASTINGS, "matmul")
-    return _product(
-        engine,
-        "matmul",
-        left,
-        right,
-        (a_core, b_core, [label for label in (_M, _N) if label in a_core + b_core]),
-        out=out,
-        dtype=dtype,
-        casting=casting,
-        order=option("order", order, "K", ORDERS, "matmul"),
-    )
+    out_core = [label for label in (_M, _N) if label in a_core + b_core]
+    arrangement = Arrangement.read("matmul", (len(a_core), len(b_core), len(out_core)), axes)
+    return _gufunc(engine, "matmul", left, right, out, (a_core, b_core, out_core), arrangement, **options)
 
 
-def dot(engine: CpuEngine, a: Any, b: Any, out: Any) -> Any:
+def dot(engine: CpuEngine, a: Any, b: Any, out: Any = None) -> Any:
     """``engine.dot`` with anything that is not two plain matrices."""
     left, right = _arrays.as_operand(a, "dot", 0), _arrays.as_operand(b, "dot", 1)
     if left.ndim == 0 or right.ndim == 0:
@@ -162,26 +209,37 @@ def vdot(engine: CpuEngine, a: Any, b: Any) -> Any:
     return contract(engine, "vdot", _source([[0], [0]], [], {}), [left, right], conj=[True, False])
 
 
-def _ufunc(
-    engine: CpuEngine, operation: str, a: Any, b: Any, cores: tuple[list[int], list[int], list[int]], **options: Any
+def vecdot(
+    engine: CpuEngine,
+    a: Any,
+    b: Any,
+    out: Any = None,
+    *,
+    axes: Any = None,
+    axis: Any = None,
+    keepdims: Any = None,
+    **options: Any,
 ) -> Any:
-    """A product that numpy has as a ufunc, whose rule for casts is "same_kind"."""
-    return _product(engine, operation, a, b, cores, casting="same_kind", **options)
-
-
-def vecdot(engine: CpuEngine, a: Any, b: Any, **options: Any) -> Any:
     """``engine.vecdot``: the first operand is conjugated."""
-    return _ufunc(engine, "vecdot", a, b, ([_K], [_K], []), conj=[True, False], **options)
+    left, right = _arrays.as_operand(a, "vecdot", 0), _arrays.as_operand(b, "vecdot", 1)
+    arrangement = Arrangement.read("vecdot", (1, 1, 0), axes, axis, keepdims)
+    cores: tuple[list[int], list[int], list[int]] = ([_K], [_K], [])
+    return _gufunc(engine, "vecdot", left, right, out, cores, arrangement, conj=[True, False], **options)
 
 
-def matvec(engine: CpuEngine, a: Any, b: Any, **options: Any) -> Any:
+def matvec(engine: CpuEngine, a: Any, b: Any, out: Any = None, *, axes: Any = None, **options: Any) -> Any:
     """``engine.matvec``."""
-    return _ufunc(engine, "matvec", a, b, ([_M, _K], [_K], [_M]), **options)
+    left, right = _arrays.as_operand(a, "matvec", 0), _arrays.as_operand(b, "matvec", 1)
+    arrangement = Arrangement.read("matvec", (2, 1, 1), axes)
+    return _gufunc(engine, "matvec", left, right, out, ([_M, _K], [_K], [_M]), arrangement, **options)
 
 
-def vecmat(engine: CpuEngine, a: Any, b: Any, **options: Any) -> Any:
+def vecmat(engine: CpuEngine, a: Any, b: Any, out: Any = None, *, axes: Any = None, **options: Any) -> Any:
     """``engine.vecmat``: the vector is conjugated, as numpy's."""
-    return _ufunc(engine, "vecmat", a, b, ([_K], [_K, _N], [_N]), conj=[True, False], **options)
+    left, right = _arrays.as_operand(a, "vecmat", 0), _arrays.as_operand(b, "vecmat", 1)
+    arrangement = Arrangement.read("vecmat", (1, 2, 1), axes)
+    cores = ([_K], [_K, _N], [_N])
+    return _gufunc(engine, "vecmat", left, right, out, cores, arrangement, conj=[True, False], **options)
 
 
 def _is_index(value: Any) -> bool:
@@ -191,30 +249,6 @@ def _is_index(value: Any) -> bool:
 
 def _axis_list(axes: Any) -> list[int]:
     return [operator.index(axes)] if _is_index(axes) else [operator.index(axis) for axis in axes]
-
-
-def _normalised_axes(axes: list[int], array: npt.NDArray[Any], operand: int, operation: str) -> list[int]:
-    normal = []
-    for axis in axes:
-        if not -array.ndim <= axis < array.ndim:
-            raise AxisError(
-                f"{operation}: axis {axis} is out of range for operand {operand} with {array.ndim} axes",
-                operation=operation,
-                operand=operand,
-                axis=axis,
-                ndim=array.ndim,
-            )
-        normal.append(axis % array.ndim)
-    for axis in normal:
-        if normal.count(axis) > 1:
-            raise AxisError(
-                f"{operation}: axis {axis} of operand {operand} is a duplicate; each axis may be contracted once",
-                operation=operation,
-                operand=operand,
-                axis=axis,
-                ndim=array.ndim,
-            )
-    return normal
 
 
 def tensordot(
@@ -253,8 +287,8 @@ def tensordot(
             expected=len(a_axes),
             actual=len(b_axes),
         )
-    a_axes = _normalised_axes(a_axes, left, 0, operation)
-    b_axes = _normalised_axes(b_axes, right, 1, operation)
+    a_axes = normalised(a_axes, left.ndim, 0, operation)
+    b_axes = normalised(b_axes, right.ndim, 1, operation)
     for one_axis, other_axis in zip(a_axes, b_axes, strict=True):
         if left.shape[one_axis] != right.shape[other_axis]:
             raise _mismatch(
@@ -294,7 +328,17 @@ def gemm(engine: CpuEngine, a: Any, b: Any, alpha: Any, beta: Any, out: Any, tra
     trans_a = option("trans_a", trans_a, "N", valid, "gemm")
     trans_b = option("trans_b", trans_b, "N", valid, "gemm")
     cores = ([_M, _K] if trans_a == "N" else [_K, _M], [_K, _N] if trans_b == "N" else [_N, _K], [_M, _N])
-    return _product(engine, "gemm", a, b, cores, out=out, alpha=alpha, beta=beta, conj=[trans_a == "C", trans_b == "C"])
+    return _product(
+        engine,
+        "gemm",
+        a,
+        b,
+        cores,
+        out=out,
+        alpha=1 if alpha is None else alpha,
+        beta=0 if beta is None else beta,
+        conj=[trans_a == "C", trans_b == "C"],
+    )
 
 
 def multi_dot(engine: CpuEngine, arrays: Any, out: Any) -> Any:
@@ -331,40 +375,5 @@ def multi_dot(engine: CpuEngine, arrays: Any, out: Any) -> Any:
     output = [label for label in (0, last + 1) if label in sizes and (label != 0 or values[0].ndim == 2)]
     if values[last].ndim == 1:
         output = [label for label in output if label != last + 1]
-    path = _chain_path([sizes.get(label, 1) for label in range(last + 2)])
+    path = _native._chain_path([sizes.get(label, 1) for label in range(last + 2)])
     return contract(engine, "multi_dot", _source(inputs, output, {}), values, out=out, optimize=path)
-
-
-def _chain_path(sizes: list[int]) -> list[list[int]]:
-    """The cheapest bracketing of a chain of matrices, as a path (Cormen et al., Introduction to Algorithms, 15.2)."""
-    count = len(sizes) - 1
-    cost = [[0] * count for _ in range(count)]
-    cut = [[0] * count for _ in range(count)]
-    for span in range(1, count):
-        for first in range(count - span):
-            last = first + span
-            best = math.inf
-            for split in range(first, last):
-                total = cost[first][split] + cost[split + 1][last] + sizes[first] * sizes[split + 1] * sizes[last + 1]
-                if total < best:
-                    best, cut[first][last] = total, split
-            cost[first][last] = int(best)
-    live = list(range(count))
-    path: list[list[int]] = []
-    fresh = count
-
-    def reduce(first: int, last: int) -> int:
-        nonlocal fresh
-        if first == last:
-            return first
-        one = reduce(first, cut[first][last])
-        other = reduce(cut[first][last] + 1, last)
-        path.append(sorted((live.index(one), live.index(other))))
-        live.remove(one)
-        live.remove(other)
-        live.append(fresh)
-        fresh += 1
-        return fresh - 1
-
-    reduce(0, count - 1)
-    return path

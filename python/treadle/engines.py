@@ -6,7 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from treadle import _contract, _native, _products
+import numpy.typing as npt
+
+from treadle import _native, _paths, _plans
+from treadle.exceptions import ArgumentError
 
 __all__ = ["CpuEngine", "EngineSpec"]
 
@@ -32,7 +35,8 @@ class CpuEngine(_native.CpuEngine):
     name : str, optional
         Prefix of the workers' names.
     isa : str, optional
-        Restrict the kernels: ``"scalar"``, ``"avx2"``, ``"avx512"`` or ``"neon"``.
+        Kernels of contractions: ``"scalar"``, ``"avx2"``, ``"avx512"`` or ``"neon"``, any that this machine has; its best
+        unless given. Factorisations choose their kernels themselves, but for the products inside them.
     pool : Pool, optional
         Workers that were built before, instead of `threads` and `affinity`.
 
@@ -106,284 +110,87 @@ class CpuEngine(_native.CpuEngine):
         >>> td.CpuEngine.serial().einsum_path("ij,jk", a, a)[0]
         ['einsum_path', (0, 1)]
         """
-        return _contract.einsum_path(self, subscripts, operands, optimize)
+        return _paths.einsum_path(self, subscripts, operands, optimize)
 
-    def tensordot(self, a: Any, b: Any, axes: int | Sequence[Any] = 2) -> Any:
-        """Contract pairs of axes, as ``numpy.tensordot``.
-
-        Parameters
-        ----------
-        a, b : array_like
-            The operands.
-        axes : int or pair of sequences of int, default 2
-            The last `axes` axes of `a` with the first of `b`, or the axes of each that pair off.
-
-        Returns
-        -------
-        ndarray or numpy scalar
-            Free axes of `a`, then those of `b`.
-
-        Raises
-        ------
-        AxisError
-            For an axis out of range or given twice.
-        ShapeError
-            For lists of unequal length or sizes that differ.
-
-        Examples
-        --------
-        >>> import numpy as np, treadle as td
-        >>> td.CpuEngine.serial().tensordot(np.ones((2, 3)), np.ones((3, 2)), axes=1)
-        array([[3., 3.],
-               [3., 3.]])
-        """
-        return _products.tensordot(self, a, b, axes)
-
-    def inner(self, a: Any, b: Any, /) -> Any:
-        """Contract the last axes, as ``numpy.inner``.
-
-        Parameters
-        ----------
-        a, b : array_like
-            ``(..., K)`` each; a scalar multiplies.
-
-        Returns
-        -------
-        ndarray or numpy scalar
-
-        Raises
-        ------
-        BroadcastError
-            When the last axes differ.
-
-        Examples
-        --------
-        >>> import treadle as td
-        >>> float(td.CpuEngine.serial().inner([1.0, 2.0], [3.0, 4.0]))
-        11.0
-        """
-        return _products.inner(self, a, b)
-
-    def outer(self, a: Any, b: Any, out: Any = None) -> Any:
-        """Multiply every element with every element, as ``numpy.outer``.
-
-        Parameters
-        ----------
-        a, b : array_like
-            Flattened first.
-        out : ndarray, optional
-            Where to write; shape ``(a.size, b.size)``.
-
-        Returns
-        -------
-        ndarray
-
-        Examples
-        --------
-        >>> import treadle as td
-        >>> td.CpuEngine.serial().outer([1.0, 2.0], [3.0, 4.0])
-        array([[3., 4.],
-               [6., 8.]])
-        """
-        return _products.outer(self, a, b, out)
-
-    def vdot(self, a: Any, b: Any, /) -> Any:
-        """Contract flattened operands, the first conjugated, as ``numpy.vdot``.
-
-        Parameters
-        ----------
-        a, b : array_like
-            As many elements each.
-
-        Returns
-        -------
-        numpy scalar
-
-        Raises
-        ------
-        BroadcastError
-            When the numbers of elements differ.
-
-        Examples
-        --------
-        >>> import treadle as td
-        >>> complex(td.CpuEngine.serial().vdot([1j], [1j]))
-        (1+0j)
-        """
-        return _products.vdot(self, a, b)
-
-    def vecdot(self, a: Any, b: Any, /, out: Any = None) -> Any:
-        """Contract the last axes under broadcasting, the first operand conjugated, as ``numpy.vecdot``.
-
-        Parameters
-        ----------
-        a, b : array_like
-            ``(..., K)`` each.
-        out : ndarray, optional
-            Where to write.
-
-        Returns
-        -------
-        ndarray or numpy scalar
-
-        Raises
-        ------
-        BroadcastError
-            When sizes differ.
-
-        Examples
-        --------
-        >>> import treadle as td
-        >>> td.CpuEngine.serial().vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0])
-        array([3., 7.])
-        """
-        return _products.vecdot(self, a, b, out=out)
-
-    def matvec(self, a: Any, b: Any, /, out: Any = None) -> Any:
-        """Multiply matrices with vectors under broadcasting, as ``numpy.matvec``.
-
-        Parameters
-        ----------
-        a : array_like
-            ``(..., M, K)``.
-        b : array_like
-            ``(..., K)``.
-        out : ndarray, optional
-            Where to write; ``(..., M)``.
-
-        Returns
-        -------
-        ndarray
-
-        Raises
-        ------
-        BroadcastError
-            When sizes differ.
-
-        Examples
-        --------
-        >>> import treadle as td
-        >>> td.CpuEngine.serial().matvec([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0])
-        array([3., 7.])
-        """
-        return _products.matvec(self, a, b, out=out)
-
-    def vecmat(self, a: Any, b: Any, /, out: Any = None) -> Any:
-        """Multiply conjugated vectors with matrices under broadcasting, as ``numpy.vecmat``.
-
-        Parameters
-        ----------
-        a : array_like
-            ``(..., K)``.
-        b : array_like
-            ``(..., K, N)``.
-        out : ndarray, optional
-            Where to write; ``(..., N)``.
-
-        Returns
-        -------
-        ndarray
-
-        Raises
-        ------
-        BroadcastError
-            When sizes differ.
-
-        Examples
-        --------
-        >>> import treadle as td
-        >>> td.CpuEngine.serial().vecmat([1.0, 1.0], [[1.0, 2.0], [3.0, 4.0]])
-        array([4., 6.])
-        """
-        return _products.vecmat(self, a, b, out=out)
-
-    def kron(self, a: Any, b: Any) -> Any:
-        """Kronecker product, as ``numpy.kron``.
-
-        Parameters
-        ----------
-        a, b : array_like
-            The operands; the one with fewer axes gets axes of length one in front.
-
-        Returns
-        -------
-        ndarray
-
-        Examples
-        --------
-        >>> import treadle as td
-        >>> td.CpuEngine.serial().kron([1.0, 10.0], [1.0, 2.0])
-        array([ 1.,  2., 10., 20.])
-        """
-        return _products.kron(self, a, b)
-
-    def gemm(
+    def plan(
         self,
-        a: Any,
-        b: Any,
-        *,
-        alpha: Any = 1,
-        beta: Any = 0,
-        out: Any = None,
-        trans_a: Literal["N", "T", "C"] = "N",
-        trans_b: Literal["N", "T", "C"] = "N",
-    ) -> Any:
-        """``alpha * op(a) @ op(b) + beta * out``, with BLAS's flags; leading axes are batch axes.
+        subscripts: Any,
+        /,
+        *operands: Any,
+        dtype: npt.DTypeLike | None = None,
+        casting: str = "safe",
+        constants: Iterable[int] | None = None,
+        optimize: Any = "auto",
+        route: str = "auto",
+        memory_limit: int | None = None,
+        order: str = "K",
+        conj: Sequence[bool] | None = None,
+    ) -> _native.Plan:
+        """Plan a contraction once, to run it many times.
 
         Parameters
         ----------
-        a, b : array_like
-            ``(..., M, K)`` and ``(..., K, N)`` after `trans_a` and `trans_b`.
-        alpha, beta : number
-            With ``beta=0`` `out` is never read, with ``alpha=0`` no operand.
-        out : ndarray, optional
-            Where to write, and with `beta` what to add to.
-        trans_a, trans_b : {"N", "T", "C"}
-            As it is, transposed, conjugated and transposed.
+        subscripts : str
+            As for :meth:`einsum`, the interleaved form included. A :class:`Plan` of another engine, or out of a
+            pickle, gives that plan for this engine.
+        *operands : tuple of int or array_like
+            Shapes, or arrays whose shapes, strides and dtypes are planned for. A tuple of ints is a shape, with
+            strides in C order.
+        dtype : dtype, optional
+            Of the result, and of operands given as shapes; by default float64 for shapes, and for the result what the
+            operands promote to.
+        casting, order, route, memory_limit, conj : optional
+            As for :meth:`einsum`.
+        constants : iterable of int, optional
+            Positions of operands that stay the same. They are given as arrays and copied, and a call brings only the
+            others.
+        optimize : str, bool, path or callable, default "auto"
+            As for :meth:`einsum`; searched once, here.
 
         Returns
         -------
-        ndarray
+        Plan
+            ``plan(*operands, out=None, alpha=1, beta=0)`` runs it on this engine; ``print(plan)`` shows it.
 
         Raises
         ------
-        BroadcastError, AliasingError, ArgumentError
-            As their names say; nothing is written before.
+        SubscriptsError, BroadcastError, DTypeError, PathError, ArgumentError, UnsupportedError
+            As for :meth:`einsum`.
+        SizeOverflowError
+            For a shape that no array can have.
 
-        Examples
-        --------
-        >>> import treadle as td
-        >>> td.CpuEngine.serial().gemm([[1.0, 2.0]], [[3.0, 4.0]], trans_b="T", alpha=2)
-        array([[22.]])
-        """
-        return _products.gemm(self, a, b, alpha, beta, out, trans_a, trans_b)
-
-    def multi_dot(self, arrays: Iterable[Any], out: Any = None) -> Any:
-        """Multiply a chain of matrices in the cheapest order, as ``numpy.linalg.multi_dot``.
-
-        Parameters
-        ----------
-        arrays : iterable of array_like
-            Matrices; the first and the last may be vectors.
-        out : ndarray, optional
-            Where to write.
-
-        Returns
-        -------
-        ndarray or numpy scalar
-
-        Raises
-        ------
-        ShapeError
-            For fewer than two arrays, or sizes that do not fit.
+        Notes
+        -----
+        Making a plan computes nothing and allocates no result. A plan has no width: its results have the same bits on
+        every engine with the same instruction set.
 
         Examples
         --------
         >>> import numpy as np, treadle as td
-        >>> td.CpuEngine.serial().multi_dot([np.ones((1, 3)), np.ones((3, 2)), np.ones((2, 1))])
-        array([[6.]])
+        >>> engine = td.CpuEngine.serial()
+        >>> gate = np.array([[0.0, 1.0], [1.0, 0.0]])
+        >>> flip = engine.plan("ij,jk->ik", gate, (2, 3), constants=[0])
+        >>> flip(np.arange(6.0).reshape(2, 3))
+        array([[3., 4., 5.],
+               [0., 1., 2.]])
         """
-        return _products.multi_dot(self, arrays, out)
+        if isinstance(subscripts, _native.Plan):
+            if operands:
+                raise ArgumentError("plan: a plan is given to an engine without operands", operation="plan")
+            return _plans.bind(self, subscripts)
+        return _plans.make(
+            self,
+            subscripts,
+            operands,
+            dtype=dtype,
+            casting=casting,
+            constants=constants,
+            optimize=optimize,
+            route=route,
+            memory_limit=memory_limit,
+            order=order,
+            conj=conj,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,14 +16,13 @@ from treadle.exceptions import UnsupportedError
 __all__ = ["collect", "render", "show_versions"]
 
 _ISAS = ("scalar", "avx2", "avx512", "neon")
-#: Sets that a machine with this one also has; an engine refuses them, because products would use the better one.
-_INCLUDED = {"avx512": ("avx2",)}
 _OTHER_ENGINES = ("BlasEngine", "XlaEngine", "WebGpuEngine", "CudaEngine")
 _NEIGHBOURS = (
     "numpy",
     "scipy",
     "opt_einsum",
     "cotengra",
+    "quimb",
     "mpi4py",
     "tqdm",
     "matplotlib",
@@ -54,8 +53,7 @@ def _isas() -> dict[str, Any]:
         try:
             CpuEngine(threads=1, isa=isa).close()
         except UnsupportedError:
-            beside = isa in _INCLUDED.get(selected, ())
-            absent[isa] = f"not offered beside {selected}" if beside else "not an instruction set of this machine"
+            absent[isa] = "not an instruction set of this machine"
         else:
             available.append(isa)
     return {"selected": selected, "available": available, "absent": absent}

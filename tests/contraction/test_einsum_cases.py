@@ -26,7 +26,7 @@ def on_every_route(
 ) -> list[tuple[str, npt.NDArray[Any]]]:
     """Results by route and optimiser, cold and warm; a route that refuses is left out, but never one of the total ones."""
     results = []
-    for route in ("auto", "reference", "transpose", "gemm", "elementwise", "packed"):
+    for route in ("auto", "reference", "packed", "gemm", "elementwise"):
         for optimize in OPTIMIZES:
             try:
                 for heat in ("cold", "warm"):
@@ -201,7 +201,7 @@ def test_ein_04_other_sizes_are_an_error_on_every_route(
     engine: td.CpuEngine, subscripts: str, shapes: Any, label: str, operands: tuple[int, int], sizes: tuple[int, int]
 ) -> None:
     arrays = [np.ones(shape) for shape in shapes]
-    for route in ("auto", "reference", "gemm", "elementwise", "transpose"):
+    for route in ("auto", "reference", "gemm", "elementwise", "packed"):
         for optimize in OPTIMIZES:
             with pytest.raises(td.BroadcastError) as caught:
                 engine.einsum(subscripts, *arrays, route=route, optimize=optimize)
@@ -446,6 +446,6 @@ def test_ein_13_warm_calls_never_miss(small: Make) -> None:
             both()
         warm = engine.stats()["plan_cache"]
         assert warm["misses"] == cold["misses"]
-        assert warm["entries"] == cold["entries"] == 3
+        assert warm["entries"] == cold["entries"] == 2, "nothing to find for two operands: one plan, not two"
         assert warm["bytes"] == cold["bytes"]
         assert warm["hits"] >= cold["hits"] + 300

@@ -255,15 +255,21 @@ def test_a_hand_written_optimizer_gets_labels_and_sizes(engine: td.CpuEngine, sm
 # --- memory limits ---------------------------------------------------------------------------------------------
 
 
-def test_a_limit_refuses_before_any_write(engine: td.CpuEngine, small: Make) -> None:
+def test_a_limit_slices(engine: td.CpuEngine, small: Make) -> None:
+    """Intermediates stay below the limit, and the values are the same; what no slice can obey is refused."""
     a, b, c = (np.arange(n, dtype=float) for n in (5, 6, 7))
-    out = np.full((5, 6, 7), 9.0)
     expected = a[:, None, None] * b[:, None] * c
-    assert (engine.einsum("a,b,c->abc", a, b, c, memory_limit=42) == expected).all()
-    for limit in (0, 10, 29):
-        for options in ({"memory_limit": limit}, {"optimize": ("greedy", limit)}):
-            with pytest.raises(td.UnsupportedError, match=f"memory_limit={limit}"):
-                engine.einsum("a,b,c->abc", a, b, c, out=out, **options)
+    for limit in (1, 10, 29, 30, 42):
+        for options in ({"memory_limit": limit}, {"optimize": ("greedy", limit)}, {"optimize": ("optimal", limit)}):
+            out = np.full((5, 6, 7), np.nan)
+            assert engine.einsum("a,b,c->abc", a, b, c, out=out, **options) is out
+            assert (out == expected).all()
+            out = engine.einsum("a,b,c->abc", a, b, c, out=out, alpha=2, beta=3, **options)
+            assert (out == 5 * expected).all()
+    out = np.full((5, 6, 7), 9.0)
+    for options in ({"memory_limit": 0}, {"optimize": ("greedy", 0)}):
+        with pytest.raises(td.UnsupportedError, match="memory_limit=0"):
+            engine.einsum("a,b,c->abc", a, b, c, out=out, **options)
     assert (out == 9).all()
     assert (engine.einsum("a,b,c->abc", a, b, c, out=out, memory_limit=30.0, optimize=False) == expected).all()
     for bad in (-1, "many", 1.5j, [3], float("nan"), float("inf")):

@@ -211,10 +211,10 @@ def test_multi_dot(engine: td.CpuEngine, small: Make, dtype: str) -> None:
 
 def test_multi_dot_takes_the_cheapest_order(engine: td.CpuEngine) -> None:
     """Cormen's example: 15125 multiplications, ((A (B C)) ((D E) F))."""
-    from treadle import _products
+    from treadle import _native
 
     sizes = [30, 35, 15, 5, 10, 20, 25]
-    path = _products._chain_path(sizes)
+    path = _native._chain_path(sizes)
     live = [(sizes[n], sizes[n + 1]) for n in range(6)]
     cost = 0
     for one, two in path:

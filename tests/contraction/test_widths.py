@@ -181,6 +181,20 @@ def test_rep_02_the_same_call_gives_the_same_bits_500_times() -> None:
             thread.join()
 
 
+def test_every_instruction_set_of_the_machine_is_offered() -> None:
+    best = td.CpuEngine.serial().isa
+    offered = {"avx512": ["scalar", "avx2", "avx512"], "avx2": ["scalar", "avx2"]}.get(best, ["scalar", best])
+    for isa in ("scalar", "avx2", "avx512", "neon"):
+        if isa in offered:
+            engine = td.CpuEngine.serial(isa=isa)
+            assert engine.isa == engine.spec().isa == isa
+            assert isa in str(engine.plan("ij,jk->ik", (70, 70), (70, 70)))
+        else:
+            with pytest.raises(td.UnsupportedError, match=f"isa='{isa}'") as caught:
+                td.CpuEngine.serial(isa=isa)
+            assert all(f"'{name}'" in str(caught.value) for name in offered)
+
+
 @pytest.mark.parametrize("isa", ["scalar", "avx2", "avx512", "neon"])
 def test_every_instruction_set_is_exact_and_width_free(small: Make, isa: str) -> None:
     bits = {}

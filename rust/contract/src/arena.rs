@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use treadle_core::{Error, ErrorCode, Result};
 
 /// First-fit places in one block of scratch.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Arena {
     /// Bytes by offset.
     live: BTreeMap<usize, usize>,

@@ -1,308 +1,192 @@
-//! Batched matrix products, cut into tiles that depend on the problem alone.
+//! Batched products: how each is computed, and how the batch is spread over the slots.
 
+use crate::direct::Direct;
+use crate::fused::Fused;
+use crate::matvec::MatVec;
+use crate::packed::{Arrays, Packed, left_in_place, right_in_place};
 use crate::policy::{self, BatchPolicy};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use treadle_core::{Bool, Complex32, Complex64, DType, Element, Error, Result};
-use treadle_kernels::{COLUMNS, Isa, Matrix, Product, combine_rows, dot_conj, plain, small};
+use treadle_core::{DType, Element, Error, ErrorCode, Result};
+use treadle_kernels::{Beta, Isa, Kernel, Matrix, Product, small};
 use treadle_strided::Nest;
 use treadle_team::{Interrupted, Token};
 
-/// An element type that matrix products are computed with.
-pub(crate) trait MatrixElement: Element {
-    /// `c = alpha * a * b + beta * c`, sequential.
-    ///
-    /// # Safety
-    /// `a` and `b` are readable and `c` writeable at every offset of the product; `c` overlaps neither, and need not
-    /// be initialised when `beta` is zero.
-    unsafe fn product(
-        isa: Isa,
-        product: &Product,
-        a: *const Self,
-        b: *const Self,
-        c: *mut Self,
-        alpha: Self,
-        beta: Self,
-    );
+/// The axes of one product and how its factors are read.
+#[derive(Clone, Debug)]
+pub(crate) struct Axes {
+    /// Strides in the left factor and the result.
+    pub(crate) rows: Fused,
+    /// Strides in the right factor and the result.
+    pub(crate) columns: Fused,
+    /// Strides in the left and the right factor.
+    pub(crate) terms: Fused,
+    /// Factors that are read conjugated.
+    pub(crate) conj: [bool; 2],
 }
 
-macro_rules! plain_elements {
-    ($($t:ty),*) => {$(
-        impl MatrixElement for $t {
-            unsafe fn product(
-                isa: Isa,
-                product: &Product,
-                a: *const Self,
-                b: *const Self,
-                c: *mut Self,
-                alpha: Self,
-                beta: Self,
-            ) {
-                // SAFETY: passed on.
-                unsafe { plain::multiply(isa, product, a, b, c, alpha, beta) };
-            }
+impl Axes {
+    /// The axes of a product of matrices.
+    pub(crate) fn of(product: &Product) -> Axes {
+        Axes {
+            rows: Fused::one(product.m, [product.a.row, product.c.row]),
+            columns: Fused::one(product.n, [product.b.column, product.c.column]),
+            terms: Fused::one(product.k, [product.a.column, product.b.row]),
+            conj: [product.a.conj, product.b.conj],
         }
-    )*};
-}
-plain_elements!(Bool, u8, i8, u16, i16, u32, i32, u64, i64);
+    }
 
-macro_rules! float_elements {
-    ($($t:ty),*) => {$(
-        impl MatrixElement for $t {
-            unsafe fn product(
-                isa: Isa,
-                product: &Product,
-                a: *const Self,
-                b: *const Self,
-                c: *mut Self,
-                alpha: Self,
-                beta: Self,
-            ) {
-                // SAFETY: passed on.
-                unsafe {
-                    if product.m == 1 && product.n == 1 {
-                        inner(product, a, b, c, alpha, beta);
-                    } else if let Some((product, x, rows)) = tall(product, a, b) {
-                        combination(&product, x, rows, c, alpha, beta);
-                    } else if isa == Isa::Scalar {
-                        plain::multiply(isa, product, a, b, c, alpha, beta);
-                    } else {
-                        library::<$t>(product, a, b, c, alpha, beta);
-                    }
-                }
-            }
+    /// Rows and columns exchanged; the factors change places too.
+    fn transposed(self) -> Axes {
+        Axes {
+            rows: self.columns,
+            columns: self.rows,
+            terms: self.terms.swapped(),
+            conj: [self.conj[1], self.conj[0]],
         }
-    )*};
-}
-float_elements!(f32, f64, Complex32, Complex64);
+    }
 
-/// One inner product.
-///
-/// # Safety
-/// As `MatrixElement::product`, with one row and one column.
-unsafe fn inner<T: Element>(product: &Product, a: *const T, b: *const T, c: *mut T, alpha: T, beta: T) {
-    // SAFETY: the row of `a` and the column of `b` are readable, `c` is one element, read only when it holds a value.
-    unsafe {
-        let conj = [product.a.conj, product.b.conj];
-        let sum = dot_conj(product.k, a, product.a.column, b, product.b.row, conj);
-        let sum = if alpha == T::ONE { sum } else { alpha.mul(sum) };
-        c.write(if beta == T::ZERO {
-            sum
-        } else {
-            sum.add(beta.mul(c.read()))
-        });
+    /// The product of matrices that this is, when every axis is one loop.
+    fn product(&self) -> Option<Product> {
+        let ([a_row, c_row], [b_column, c_column], [a_column, b_row]) =
+            (self.rows.single()?, self.columns.single()?, self.terms.single()?);
+        let conj = |matrix: Matrix, conj: bool| Matrix { conj, ..matrix };
+        Some(Product {
+            m: self.rows.len(),
+            n: self.columns.len(),
+            k: self.terms.len(),
+            a: conj(Matrix::new(a_row, a_column), self.conj[0]),
+            b: conj(Matrix::new(b_row, b_column), self.conj[1]),
+            c: Matrix::new(c_row, c_column),
+        })
+    }
+
+    /// True when the product should be computed transposed.
+    fn should_swap(&self, kernel: &Kernel) -> bool {
+        let (m, n) = (self.rows.len(), self.columns.len());
+        if n == 1 {
+            return false;
+        }
+        if m == 1 {
+            return true;
+        }
+        let terms = self.terms.clone();
+        let straight = cost(kernel, &self.rows, &self.columns, &terms);
+        cost(kernel, &self.columns, &self.rows, &terms.swapped()) < straight
     }
 }
 
-/// More terms than this in one running sum would cost accuracy.
-const RUNNING_SUM: usize = 512;
-
-/// A long row times a matrix of contiguous rows, or the transpose of that as one.
-fn tall<T>(product: &Product, a: *const T, b: *const T) -> Option<(Product, *const T, *const T)> {
-    if product.k <= RUNNING_SUM {
-        None
-    } else if product.m == 1 && product.b.column == 1 {
-        Some((*product, a, b))
-    } else if product.n == 1 && product.a.row == 1 {
-        Some((product.transposed(), b, a))
-    } else {
-        None
-    }
-}
-
-/// One row times a matrix of contiguous rows.
-///
-/// # Safety
-/// As `MatrixElement::product`, with one row and `b.column` of one.
-unsafe fn combination<T: Element>(
-    product: &Product,
-    x: *const T,
-    rows: *const T,
-    c: *mut T,
-    alpha: T,
-    beta: T,
-) {
-    let conj = [product.a.conj, product.b.conj];
-    let mut sums = [T::ZERO; COLUMNS];
-    for first in (0..product.n).step_by(COLUMNS) {
-        let columns = COLUMNS.min(product.n - first);
-        // SAFETY: these columns of the matrix and of the result, which is read only when it holds values.
-        unsafe {
-            let rows = rows.add(first);
-            combine_rows(
-                product.k,
-                columns,
-                x,
-                product.a.column,
-                rows,
-                product.b.row,
-                conj,
-                &mut sums,
-            );
-            for (j, &sum) in sums.iter().enumerate().take(columns) {
-                let target = c.offset((first + j) as isize * product.c.column);
-                let sum = if alpha == T::ONE { sum } else { alpha.mul(sum) };
-                target.write(if beta == T::ZERO {
-                    sum
-                } else {
-                    sum.add(beta.mul(target.read()))
-                });
-            }
-        }
-    }
-}
-
-/// One sequential call into faer.
-///
-/// # Safety
-/// As `MatrixElement::product`.
-unsafe fn library<T: Element + faer::traits::ComplexField>(
-    product: &Product,
-    a: *const T,
-    b: *const T,
-    c: *mut T,
-    alpha: T,
-    beta: T,
-) {
-    use faer::linalg::matmul::matmul_with_conj;
-    use faer::{Accum, Conj, MatMut, MatRef, Par};
-    let Product { m, n, k, .. } = *product;
-    let conj = |matrix: Matrix| if matrix.conj { Conj::Yes } else { Conj::No };
-    // SAFETY: extents and strides describe readable operands and a writeable result without overlap.
-    let (left, right, mut result) = unsafe {
-        (
-            MatRef::from_raw_parts(a, m, k, product.a.row, product.a.column),
-            MatRef::from_raw_parts(b, k, n, product.b.row, product.b.column),
-            MatMut::from_raw_parts_mut(c, m, n, product.c.row, product.c.column),
-        )
+/// What a product costs in one of its two orientations, in multiplications: arithmetic with the lanes that a ragged panel
+/// wastes, packing of what cannot be read where it stands, and writing. The weights are from Zen 4 with AVX-512.
+fn cost(kernel: &Kernel, rows: &Fused, columns: &Fused, terms: &Fused) -> f64 {
+    const PACK: f64 = 40.0;
+    const WRITE: [f64; 3] = [2.0, 12.0, 20.0];
+    const SHORT: usize = 8;
+    let (m, n, k) = (rows.len() as f64, columns.len() as f64, terms.len() as f64);
+    let arithmetic = kernel.rows_width(rows.len()) as f64 * n * k;
+    let left = match left_in_place(kernel, rows, columns, terms) {
+        Some(_) => 0.0,
+        None => PACK * m * k,
     };
-    let accumulate = if beta == <T as Element>::ZERO {
-        Accum::Replace
-    } else {
-        if beta != <T as Element>::ONE {
-            let nest = Nest::new([(m, [product.c.row]), (n, [product.c.column])]);
-            // SAFETY: the result's own elements, which hold values because `beta` is not zero.
-            unsafe { treadle_strided::scale(&nest, c, beta) };
-        }
-        Accum::Add
+    let right = match right_in_place(kernel, columns, terms) {
+        Some(_) => 0.0,
+        None => PACK * n * k,
     };
-    matmul_with_conj(
-        result.as_mut(),
-        accumulate,
-        left,
-        conj(product.a),
-        right,
-        conj(product.b),
-        alpha,
-        Par::Seq,
-    );
+    let runs = |axis: &Fused| {
+        let (extent, [_, step]) = axis.inner();
+        step == 1 && extent >= SHORT.min(axis.len())
+    };
+    let write = match (runs(rows), runs(columns)) {
+        (true, _) => WRITE[0],
+        (_, true) => WRITE[1],
+        _ => WRITE[2],
+    };
+    let passes = (k / 256.0).ceil();
+    arithmetic + left + right + write * m * n * passes
 }
 
-/// Rows and columns of one tile. The grid depends on the extents alone, never on the width, so that the bits of a
-/// result do not either.
-///
-/// The number of tiles is a power of two, so that two, four and eight threads end together. Each tile packs its own
-/// operands: 128 x 256 to 256 x 256 cost one to two percent against one call for the whole at 256 to 1024 (AVX-512),
-/// and up to seven from 1024 on, where the panels of a tile leave the caches; so large products have larger tiles.
-fn tile(m: usize, n: usize, k: usize) -> (usize, usize) {
-    /// Below this many multiplications a product is one tile.
-    const WHOLE: f64 = 2.0e6;
-    /// From here on there are at least eight.
-    const EIGHT: f64 = 2.0 * 256.0 * 256.0 * 256.0;
-    /// From here on there are at least sixteen.
-    const SIXTEEN: f64 = 1536.0 * 1536.0 * 1536.0;
-    /// Elements of the result in one tile, at most.
-    const AREA: f64 = 512.0 * 512.0;
-    /// A shorter side is not cut in two.
-    const SHORT: usize = 192;
-    let work = m as f64 * n as f64 * k as f64;
-    if work <= WHOLE {
-        return (m, n);
-    }
-    let least = match work {
-        work if work < EIGHT => 4.0,
-        work if work < SIXTEEN => 8.0,
-        _ => 16.0,
-    };
-    let wanted = (m as f64 * n as f64 / AREA).max(least);
-    let (mut rows, mut columns, mut parts) = (m, n, 1.0);
-    while parts < wanted && rows.max(columns) >= SHORT {
-        let side = if rows >= columns { &mut rows } else { &mut columns };
-        // Whole vectors, so that only the last tile has a ragged edge.
-        *side = side.div_ceil(2).next_multiple_of(8);
-        parts *= 2.0;
-    }
-    (rows, columns)
+/// A product of nothing.
+const NOTHING: Product = Product {
+    m: 0,
+    n: 0,
+    k: 0,
+    a: Matrix::new(0, 0),
+    b: Matrix::new(0, 0),
+    c: Matrix::new(0, 0),
+};
+
+/// How one product of the batch is computed.
+#[derive(Clone, Debug)]
+enum Means {
+    /// One call of a kernel for small matrices; with `alpha` or `beta` the tiles of `Direct` or `Packed`.
+    Small(small::Erased, Box<Means>),
+    MatVec(MatVec),
+    Direct(Direct),
+    Packed(Box<Packed>),
 }
 
 /// A batch of products of one shape.
 #[derive(Clone, Debug)]
 pub(crate) struct Gemm {
-    product: Product,
+    dtype: DType,
+    /// As computed: rows and columns may have changed places.
+    extents: [usize; 3],
+    product: Option<Product>,
     /// Loops over the items: strides of `c`, `a` and `b`.
     batch: Nest<3>,
     items: usize,
-    /// Rows and columns of a tile, and how many tiles stand beside and below each other.
-    tile: (usize, usize),
-    grid: (usize, usize),
-    /// `a` and `b` have changed places.
     swapped: bool,
-    small: Option<small::Erased>,
-    pub(crate) isa: Isa,
+    means: Means,
     item_ns: f64,
 }
 
 impl Gemm {
-    pub(crate) fn new<T: Element>(isa: Isa, product: Product, batch: Nest<3>) -> Gemm {
-        Gemm::of(T::DTYPE, isa, product, batch)
-    }
-
-    pub(crate) fn of(dtype: DType, isa: Isa, product: Product, batch: Nest<3>) -> Gemm {
-        // faer is quickest on a column-major result.
-        let swapped = product.c.column == 1 && product.c.row != 1 && !(product.m == 1 && product.n == 1);
-        let (product, batch) = if swapped {
-            let axes = batch
+    /// Decides; with `packed` everything goes through the packed driver.
+    pub(crate) fn new(dtype: DType, isa: Isa, axes: Axes, batch: Nest<3>, packed: bool) -> Result<Gemm> {
+        let kernel = Kernel::of(dtype, isa)
+            .ok_or_else(|| Error::new(ErrorCode::Internal, format!("no kernel for {dtype} on '{isa}'")))?;
+        let swapped = axes.should_swap(kernel);
+        let (axes, batch) = if swapped {
+            let loops = batch
                 .axes()
                 .iter()
                 .map(|&(extent, [c, a, b])| (extent, [c, b, a]))
                 .collect::<Vec<_>>();
-            (product.transposed(), Nest::new(axes))
+            (axes.transposed(), Nest::new(loops))
         } else {
-            (product, batch)
+            (axes, batch)
         };
-        let Product { m, n, k, .. } = product;
-        let tile = tile(m, n, k);
-        Gemm {
-            product,
+        let extents = [axes.rows.len(), axes.columns.len(), axes.terms.len()];
+        let product = axes.product();
+        Ok(Gemm {
+            dtype,
+            extents,
             items: batch.iterations(),
             batch,
-            tile,
-            grid: (m.div_ceil(tile.0.max(1)), n.div_ceil(tile.1.max(1))),
             swapped,
-            small: small::erased(dtype, isa, &product),
-            isa,
-            item_ns: product_ns(dtype, isa, m, n, k),
-        }
+            item_ns: product_ns(dtype, isa, extents[0], extents[1], extents[2]),
+            means: means(kernel, isa, axes, product.filter(|_| !packed)),
+            product,
+        })
     }
 
-    /// The product of one item, as the caller's `a` and `b` see it.
-    pub(crate) fn shape(&self) -> Product {
-        if self.swapped {
-            self.product.transposed()
+    /// The product of one item as the caller's `a` and `b` see it, when one call of a small kernel computes it.
+    pub(crate) fn as_small(&self) -> Option<Product> {
+        let product = self.product.filter(|_| matches!(self.means, Means::Small(..)))?;
+        Some(if self.swapped {
+            product.transposed()
         } else {
-            self.product
-        }
+            product
+        })
+    }
+
+    /// As `as_small`, of a product that is known to be one.
+    pub(crate) fn shape(&self) -> Product {
+        self.as_small().unwrap_or(NOTHING)
     }
 
     pub(crate) fn items(&self) -> usize {
         self.items
-    }
-
-    pub(crate) fn grid(&self) -> (usize, usize) {
-        self.grid
-    }
-
-    pub(crate) fn tile_shape(&self) -> (usize, usize) {
-        self.tile
     }
 
     pub(crate) fn estimate_ns(&self) -> f64 {
@@ -310,52 +194,125 @@ impl Gemm {
     }
 
     pub(crate) fn retained_bytes(&self) -> usize {
-        self.batch.axes().len() * 32
+        let packed = match &self.means {
+            Means::Packed(packed) => {
+                size_of::<Packed>()
+                    + [&packed.rows, &packed.columns, &packed.terms]
+                        .iter()
+                        .map(|axis| axis.retained_bytes())
+                        .sum::<usize>()
+            }
+            _ => 0,
+        };
+        self.batch.axes().len() * 32 + packed
+    }
+
+    /// Bytes of panels that `run` needs for one product at a time.
+    pub(crate) fn panel_bytes(&self) -> usize {
+        match self.packed() {
+            Some(packed) => packed.scratch_bytes(),
+            None => 0,
+        }
+    }
+
+    fn packed(&self) -> Option<&Packed> {
+        match &self.means {
+            Means::Packed(packed) => Some(packed),
+            Means::Small(_, other) => match &**other {
+                Means::Packed(packed) => Some(packed),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// How many products `run` computes at a time, each with panels of its own.
+    fn lanes(&self, policy: BatchPolicy, budget: usize) -> usize {
+        match policy {
+            BatchPolicy::Sequential | BatchPolicy::Inner => 1,
+            BatchPolicy::Outer => budget.min(self.items),
+            BatchPolicy::Split(lanes) => lanes.min(budget),
+            BatchPolicy::Auto => {
+                let slots = policy::worthwhile_slots(self.estimate_ns(), budget);
+                // With few items the last ones would keep some slots idle.
+                if self.items >= 4 * slots { slots } else { 1 }
+            }
+        }
+        .max(1)
+    }
+
+    /// Bytes of panels that `run` needs under that policy.
+    pub(crate) fn room(&self, policy: BatchPolicy, budget: usize) -> usize {
+        match self.packed() {
+            Some(packed) => packed.scratch_bytes().next_multiple_of(64) * self.lanes(policy, budget),
+            None => 0,
+        }
     }
 
     /// `c = alpha * a * b + beta * c` for every item.
     ///
     /// # Safety
-    /// As `MatrixElement::product`, for every item; no element of `c` belongs to two items.
-    pub(crate) unsafe fn run<T: MatrixElement>(
+    /// For every item: `a` and `b` are readable and `c` writeable at every index of the axes, and `c` overlaps neither
+    /// and holds values unless `beta` is zero; no element of `c` belongs to two items. `panels` has `room` bytes,
+    /// aligned to 64, that nobody else uses.
+    pub(crate) unsafe fn run<T: Element>(
         &self,
         token: &mut Token<'_>,
         policy: BatchPolicy,
+        panels: *mut u8,
         a: *const T,
         b: *const T,
         c: *mut T,
         alpha: T,
         beta: T,
     ) -> Result<()> {
+        debug_assert_eq!(T::DTYPE, self.dtype, "the plan's dtype");
         let (a, b) = if self.swapped { (b, a) } else { (a, b) };
+        let mode = if beta == T::ZERO {
+            Beta::Zero
+        } else if beta == T::ONE {
+            Beta::One
+        } else {
+            Beta::Other
+        };
         let job = Job {
             gemm: self,
-            a,
-            b,
-            c,
-            alpha,
-            beta,
+            arrays: Arrays {
+                a: a.cast(),
+                b: b.cast(),
+                c: c.cast(),
+                alpha: (&raw const alpha).cast(),
+                mode,
+                beta: (&raw const beta).cast(),
+            },
+            plain: alpha == T::ONE && mode == Beta::Zero,
+            panels,
         };
-        let per_item = self.grid.0 * self.grid.1;
+        let budget = token.budget();
+        let (means, per_item) = job.means();
+        if matches!(means, Means::Packed(_)) {
+            // SAFETY: passed on.
+            return unsafe { job.run_packed(token, policy) };
+        }
         let total = self.items * per_item;
-        // SAFETY: each tile is claimed once, and tiles do not overlap.
-        let tile = |at: usize| unsafe { job.tile(at / per_item, at % per_item) };
         if total == 1 && policy != BatchPolicy::Inner {
-            tile(0);
+            // SAFETY: the only piece.
+            unsafe { job.piece::<T>(0, 0) };
             return Ok(());
         }
-        let tile_ns = (self.item_ns / per_item as f64).max(1.0);
-        // Tiny tiles are claimed in runs of about the work that pays for a slot.
-        let run_length = |tiles: usize| ((policy::SLOT_NS / tile_ns) as usize).clamp(1, tiles.max(1));
-        let run = |token: &mut Token<'_>, first: usize, tiles: usize| -> Result<(), Interrupted> {
-            let length = run_length(tiles);
-            token.chunks(tiles.div_ceil(length), |chunk| {
-                for at in chunk * length..tiles.min((chunk + 1) * length) {
-                    tile(first + at);
+        // SAFETY: each piece is claimed once, and pieces do not overlap.
+        let piece = |at: usize| unsafe { job.piece::<T>(at / per_item, at % per_item) };
+        let piece_ns = (self.item_ns / per_item as f64).max(1.0);
+        // Tiny pieces are claimed in runs of about the work that pays for a slot.
+        let run_length = |pieces: usize| ((policy::SLOT_NS / piece_ns) as usize).clamp(1, pieces.max(1));
+        let run = |token: &mut Token<'_>, first: usize, pieces: usize| -> Result<(), Interrupted> {
+            let length = run_length(pieces);
+            token.chunks(pieces.div_ceil(length), |chunk| {
+                for at in chunk * length..pieces.min((chunk + 1) * length) {
+                    piece(first + at);
                 }
             })
         };
-        let budget = token.budget();
         match policy {
             BatchPolicy::Auto => {
                 let slots = policy::worthwhile_slots(self.estimate_ns(), budget);
@@ -368,7 +325,7 @@ impl Gemm {
                     .min(self.items.div_ceil(budget));
                 token.chunks(self.items.div_ceil(length), |chunk| {
                     for at in chunk * length * per_item..total.min((chunk + 1) * length * per_item) {
-                        tile(at);
+                        piece(at);
                     }
                 })?;
             }
@@ -377,20 +334,171 @@ impl Gemm {
                     run(token, item * per_item, per_item)?;
                 }
             }
+            BatchPolicy::Split(lanes) => self.split(token, lanes, |child, _, items| {
+                items
+                    .into_iter()
+                    .try_for_each(|item| run(child, item * per_item, per_item))
+            })?,
+        }
+        Ok(())
+    }
+
+    /// The items in as many runs as there are lanes, each with its share of the budget.
+    fn split(
+        &self,
+        token: &mut Token<'_>,
+        lanes: usize,
+        body: impl Fn(&mut Token<'_>, usize, std::ops::Range<usize>) -> Result<(), Interrupted> + Sync,
+    ) -> Result<()> {
+        BatchPolicy::Split(lanes).check(token.budget())?;
+        let stopped = AtomicBool::new(false);
+        token.fork(lanes, |lane, mut child| {
+            let items = self.items * lane / lanes..self.items * (lane + 1) / lanes;
+            if body(&mut child, lane, items).is_err() {
+                stopped.store(true, Ordering::Relaxed);
+            }
+        })?;
+        if stopped.into_inner() {
+            return Err(Error::from(Interrupted));
+        }
+        Ok(())
+    }
+}
+
+fn means(kernel: &'static Kernel, isa: Isa, axes: Axes, product: Option<Product>) -> Means {
+    let tiles = |axes: Axes| {
+        let direct = product.and_then(|product| Direct::new(kernel, product));
+        match direct {
+            Some(direct) => Means::Direct(direct),
+            None => Means::Packed(Box::new(Packed::new(
+                kernel,
+                axes.rows,
+                axes.columns,
+                axes.terms,
+                axes.conj,
+            ))),
+        }
+    };
+    let Some(product) = product else {
+        return tiles(axes);
+    };
+    if let Some(small) = small::erased(kernel.dtype, isa, &product) {
+        return Means::Small(small, Box::new(tiles(axes)));
+    }
+    match MatVec::new(isa, product) {
+        Some(matvec) => Means::MatVec(matvec),
+        None => tiles(axes),
+    }
+}
+
+/// A batch with its pointers.
+struct Job<'g> {
+    gemm: &'g Gemm,
+    arrays: Arrays,
+    /// `alpha` is one and `beta` zero.
+    plain: bool,
+    panels: *mut u8,
+}
+
+// SAFETY: threads share the pointers, read the factors, and write pieces that do not overlap; each lane has panels of
+// its own.
+unsafe impl Sync for Job<'_> {}
+
+impl<'g> Job<'g> {
+    /// What computes an item of this job, and in how many pieces.
+    fn means(&self) -> (&'g Means, usize) {
+        let mut means = &self.gemm.means;
+        if let Means::Small(_, other) = means {
+            if self.plain {
+                return (means, 1);
+            }
+            means = other;
+        }
+        let pieces = match means {
+            Means::MatVec(matvec) => matvec.pieces(),
+            Means::Direct(direct) => direct.pieces(),
+            Means::Small(..) | Means::Packed(_) => 1,
+        };
+        (means, pieces)
+    }
+
+    /// The arrays of one item.
+    ///
+    /// # Safety
+    /// The item is one of the batch.
+    #[inline]
+    unsafe fn item(&self, item: usize) -> Arrays {
+        let [mut c_at, mut a_at, mut b_at] = [0isize; 3];
+        let mut rest = item;
+        for &(extent, [c, a, b]) in self.gemm.batch.axes().iter().rev() {
+            let at = (rest % extent) as isize;
+            rest /= extent;
+            c_at += at * c;
+            a_at += at * a;
+            b_at += at * b;
+        }
+        let size = self.gemm.dtype.size() as isize;
+        // SAFETY: offsets of the batch.
+        unsafe {
+            Arrays {
+                a: self.arrays.a.offset(a_at * size),
+                b: self.arrays.b.offset(b_at * size),
+                c: self.arrays.c.offset(c_at * size),
+                ..self.arrays
+            }
+        }
+    }
+
+    /// # Safety
+    /// As `Gemm::run`; no other thread computes the same piece, and the means are not packed.
+    #[inline]
+    unsafe fn piece<T: Element>(&self, item: usize, piece: usize) {
+        // SAFETY: passed on.
+        unsafe {
+            let arrays = self.item(item);
+            match self.means().0 {
+                Means::Small(kernel, _) => kernel.run(arrays.a, arrays.b, arrays.c),
+                Means::MatVec(matvec) => matvec.piece::<T>(piece, &arrays),
+                Means::Direct(direct) => direct.piece(piece, &arrays),
+                Means::Packed(_) => debug_assert!(false, "packed products have no pieces"),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As `Gemm::run`.
+    unsafe fn run_packed(&self, token: &mut Token<'_>, policy: BatchPolicy) -> Result<()> {
+        let gemm = self.gemm;
+        let Some(packed) = gemm.packed() else {
+            return Ok(());
+        };
+        let stride = packed.scratch_bytes().next_multiple_of(64);
+        let lanes = gemm.lanes(policy, token.budget());
+        let one = |token: &mut Token<'_>, lane: usize, item: usize| {
+            // SAFETY: an item that nobody else computes, with the panels of this lane.
+            unsafe { packed.run(token, self.panels.add(lane * stride), self.item(item)) }
+        };
+        match policy {
             BatchPolicy::Split(lanes) => {
-                policy.check(budget)?;
-                let stopped = AtomicBool::new(false);
-                token.fork(lanes, |lane, mut child| {
-                    let (from, to) = (self.items * lane / lanes, self.items * (lane + 1) / lanes);
-                    for item in from..to {
-                        if run(&mut child, item * per_item, per_item).is_err() {
-                            stopped.store(true, Ordering::Relaxed);
-                            return;
-                        }
-                    }
+                return gemm.split(token, lanes, |child, lane, items| {
+                    items.into_iter().try_for_each(|item| one(child, lane, item))
+                });
+            }
+            BatchPolicy::Outer | BatchPolicy::Auto if lanes > 1 => {
+                token.narrowed(lanes).chunks_with_slot(gemm.items, |slot, item| {
+                    // A serial token without a poll is never interrupted.
+                    let _ = one(&mut Token::serial(), slot, item);
                 })?;
-                if stopped.into_inner() {
-                    return Err(Error::from(Interrupted));
+            }
+            _ => {
+                let slots = match policy {
+                    BatchPolicy::Auto => policy::worthwhile_slots(gemm.item_ns, token.budget()),
+                    BatchPolicy::Inner => token.budget(),
+                    _ => 1,
+                };
+                let mut token = token.narrowed(slots);
+                for item in 0..gemm.items {
+                    one(&mut token, 0, item)?;
                 }
             }
         }
@@ -398,64 +506,52 @@ impl Gemm {
     }
 }
 
-/// A batch with its pointers.
-struct Job<'g, T> {
-    gemm: &'g Gemm,
-    a: *const T,
-    b: *const T,
-    c: *mut T,
-    alpha: T,
-    beta: T,
-}
-
-// SAFETY: threads share the pointers, read the operands, and write tiles that do not overlap.
-unsafe impl<T: Sync> Sync for Job<'_, T> {}
-
-impl<T: MatrixElement> Job<'_, T> {
-    /// # Safety
-    /// As `Gemm::run`; no other thread runs the same tile.
-    #[inline]
-    unsafe fn tile(&self, item: usize, tile: usize) {
-        let gemm = self.gemm;
-        let [mut c_at, mut a_at, mut b_at] = [0isize; 3];
-        let mut rest = item;
-        for &(extent, [c, a, b]) in gemm.batch.axes().iter().rev() {
-            let at = (rest % extent) as isize;
-            rest /= extent;
-            c_at += at * c;
-            a_at += at * a;
-            b_at += at * b;
+impl fmt::Display for Gemm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [m, n, k] = self.extents;
+        let (m, n) = if self.swapped { (n, m) } else { (m, n) };
+        write!(f, "{m}x{n}x{k}")?;
+        if self.items > 1 {
+            write!(f, " times {}", self.items)?;
         }
-        // SAFETY: offsets of the batch.
-        let (a, b, c) = unsafe { (self.a.offset(a_at), self.b.offset(b_at), self.c.offset(c_at)) };
-        if let Some(kernel) = &gemm.small
-            && self.alpha == T::ONE
-            && self.beta == T::ZERO
-        {
-            // SAFETY: the kernel was made for this product and this dtype.
-            unsafe { kernel.run(a.cast(), b.cast(), c.cast()) };
-            return;
-        }
-        let product = &gemm.product;
-        let (row, column) = (tile % gemm.grid.0 * gemm.tile.0, tile / gemm.grid.0 * gemm.tile.1);
-        let part = Product {
-            m: gemm.tile.0.min(product.m - row),
-            n: gemm.tile.1.min(product.n - column),
-            ..*product
+        let kernel = |f: &mut fmt::Formatter<'_>, kernel: &Kernel| {
+            write!(f, "{}x{} {} {}", kernel.mr, kernel.nr, kernel.dtype, kernel.isa)
         };
-        let (row, column) = (row as isize, column as isize);
-        // SAFETY: the tile's corner and extents are within the product.
-        unsafe {
-            T::product(
-                gemm.isa,
-                &part,
-                a.offset(row * product.a.row),
-                b.offset(column * product.b.column),
-                c.offset(row * product.c.row + column * product.c.column),
-                self.alpha,
-                self.beta,
-            );
+        match &self.means {
+            Means::Small(..) => write!(f, " (one kernel call)"),
+            Means::MatVec(matvec) => write!(f, " (matrix-vector, {} pieces)", matvec.pieces()),
+            Means::Direct(direct) => {
+                write!(f, " (in place, tiles ")?;
+                kernel(f, direct.kernel())?;
+                write!(f, ", {} pieces)", direct.pieces())
+            }
+            Means::Packed(packed) => {
+                let (mb, nc, kc) = packed.block();
+                write!(f, " (packed, tiles ")?;
+                kernel(f, packed.kernel)?;
+                write!(f, ", blocks {mb}x{nc}x{kc}")?;
+                if packed
+                    .rows
+                    .loops()
+                    .max(packed.columns.loops())
+                    .max(packed.terms.loops())
+                    > 1
+                {
+                    write!(
+                        f,
+                        ", axes of {}, {} and {} loops",
+                        packed.rows.loops(),
+                        packed.columns.loops(),
+                        packed.terms.loops()
+                    )?;
+                }
+                write!(f, ")")
+            }
+        }?;
+        if self.swapped {
+            write!(f, " transposed")?;
         }
+        Ok(())
     }
 }
 
@@ -472,50 +568,16 @@ pub(crate) fn product_ns(dtype: DType, isa: Isa, m: usize, n: usize, k: usize) -
         DType::F64 => 30.0 * vector,
         DType::C64 => 15.0 * vector,
         DType::C128 => 7.5 * vector,
-        DType::U8 | DType::I8 | DType::Bool => 10.0 * vector.max(0.2),
-        _ => 2.5 * vector.max(0.2),
+        DType::U8 | DType::I8 | DType::Bool => 60.0 * vector.max(0.2),
+        DType::U16 | DType::I16 => 40.0 * vector.max(0.2),
+        DType::U32 | DType::I32 => 20.0 * vector.max(0.2),
+        _ => 10.0 * vector.max(0.2),
     };
     let padded = |extent: usize| extent.next_multiple_of(8) as f64;
     let (m_f, n_f, k_f) = (m as f64, n as f64, k as f64);
     let size = dtype.size() as f64;
     if m == 1 || n == 1 {
-        return 15.0 + m_f * n_f * k_f * size * 0.1;
+        return 15.0 + m_f * n_f * k_f * size * 0.06;
     }
     15.0 + padded(m) * padded(n) * k_f / rate + (m_f * k_f + k_f * n_f + m_f * n_f) * size * 0.03
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn grids_cover_and_balance() {
-        for (m, n, k) in [
-            (256, 256, 256),
-            (320, 320, 320),
-            (512, 512, 512),
-            (1024, 1024, 1024),
-            (2048, 2048, 2048),
-        ] {
-            let (rows, columns) = tile(m, n, k);
-            let tiles = m.div_ceil(rows) * n.div_ceil(columns);
-            if m * n * k >= 2 * 256 * 256 * 256 {
-                assert!(tiles >= 8, "{m}: {rows} x {columns}");
-            }
-        }
-        assert_eq!(tile(100, 100, 100), (100, 100));
-        for (m, n, k) in [
-            (1, 100_000, 1000),
-            (100_000, 1, 1000),
-            (7, 100_000, 64),
-            (5000, 30, 200),
-        ] {
-            let (rows, columns) = tile(m, n, k);
-            assert!(rows >= 1 && rows <= m.max(96) && columns >= 1);
-            assert!(
-                m.div_ceil(rows) * n.div_ceil(columns) >= 2,
-                "{m} {n}: {rows} x {columns}"
-            );
-        }
-    }
 }

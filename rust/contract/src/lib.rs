@@ -5,12 +5,17 @@
 //! same bits at every width and under every batch policy.
 
 mod arena;
+mod constants;
+mod direct;
 mod fold;
+mod fused;
 mod gemm;
 mod greedy;
 mod lower;
 mod matmul;
+mod matvec;
 mod optimal;
+mod packed;
 mod pair;
 mod path;
 mod plan;
@@ -19,8 +24,10 @@ mod reference;
 mod request;
 mod route;
 mod scratch;
+mod slicing;
 mod step;
 
+pub use constants::Prepared;
 pub use matmul::{matmul, matmul_2d, matmul_of};
 pub use path::{OPTIMAL_OPERANDS, Optimize, Path, PathCost, StepCost, find_path, path_cost};
 pub use plan::Plan;

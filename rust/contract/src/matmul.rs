@@ -1,6 +1,7 @@
 //! Products of two matrices without a plan.
 
-use crate::gemm::{Gemm, MatrixElement};
+use crate::Scratch;
+use crate::gemm::{Axes, Gemm};
 use crate::policy::BatchPolicy;
 use treadle_core::{Bool, Complex32, Complex64, DType, Element, Error, ErrorCode, Result, Scalar};
 use treadle_kernels::{Isa, Matrix, Product, small};
@@ -19,6 +20,7 @@ use treadle_team::Token;
 pub unsafe fn matmul_2d(
     dtype: DType,
     token: &mut Token<'_>,
+    scratch: &mut dyn Scratch,
     m: usize,
     k: usize,
     n: usize,
@@ -46,6 +48,7 @@ pub unsafe fn matmul_2d(
             Isa::detect(),
             token,
             BatchPolicy::Auto,
+            scratch,
             &product,
             a,
             b,
@@ -56,7 +59,7 @@ pub unsafe fn matmul_2d(
     }
 }
 
-/// As `matmul_2d`, with a choice of kernels and policy, and conjugation flags in the product's matrices.
+/// As `matmul_2d`, with a choice of kernels, policy and memory for panels, and conjugation flags in the product's matrices.
 ///
 /// # Safety
 /// As `matmul_2d`; `isa` comes from `Isa::resolve`.
@@ -66,6 +69,7 @@ pub unsafe fn matmul(
     isa: Isa,
     token: &mut Token<'_>,
     policy: BatchPolicy,
+    scratch: &mut dyn Scratch,
     product: &Product,
     a: *const u8,
     b: *const u8,
@@ -91,7 +95,7 @@ pub unsafe fn matmul(
     macro_rules! typed {
         ($t:ty) => {
             // SAFETY: passed on, with the dtype's own type.
-            unsafe { general::<$t>(isa, token, policy, product, a, b, c, alpha, beta) }
+            unsafe { general::<$t>(isa, token, policy, scratch, product, a, b, c, alpha, beta) }
         };
     }
     match dtype {
@@ -122,10 +126,11 @@ pub unsafe fn matmul(
 
 /// # Safety
 /// As `matmul`, with `T` the dtype.
-unsafe fn general<T: MatrixElement>(
+unsafe fn general<T: Element>(
     isa: Isa,
     token: &mut Token<'_>,
     policy: BatchPolicy,
+    scratch: &mut dyn Scratch,
     product: &Product,
     a: *const u8,
     b: *const u8,
@@ -140,6 +145,7 @@ unsafe fn general<T: MatrixElement>(
             isa,
             token,
             policy,
+            scratch,
             product,
             a.cast(),
             b.cast(),
@@ -152,10 +158,11 @@ unsafe fn general<T: MatrixElement>(
 
 /// # Safety
 /// As `matmul`, with `T` the dtype.
-unsafe fn matmul_typed<T: MatrixElement>(
+unsafe fn matmul_typed<T: Element>(
     isa: Isa,
     token: &mut Token<'_>,
     policy: BatchPolicy,
+    scratch: &mut dyn Scratch,
     product: &Product,
     a: *const T,
     b: *const T,
@@ -172,22 +179,15 @@ unsafe fn matmul_typed<T: MatrixElement>(
         unsafe { treadle_strided::scale(&nest, c, beta) };
         return Ok(());
     }
-    // The same normal form as a plan's: a stride along an extent of 1 means nothing.
-    let still = |extent: usize, stride: isize| if extent == 1 { 0 } else { stride };
-    let normal = |rows: usize, columns: usize, matrix: Matrix| Matrix {
-        row: still(rows, matrix.row),
-        column: still(columns, matrix.column),
-        conj: matrix.conj,
+    let gemm = Gemm::new(T::DTYPE, isa, Axes::of(product), Nest::new([]), false)?;
+    let room = gemm.room(policy, token.budget());
+    let panels = if room == 0 {
+        std::ptr::null_mut()
+    } else {
+        scratch.take(room)?
     };
-    let product = Product {
-        a: normal(product.m, product.k, product.a),
-        b: normal(product.k, product.n, product.b),
-        c: normal(product.m, product.n, product.c),
-        ..*product
-    };
-    let gemm = Gemm::new::<T>(isa, product, Nest::new([]));
-    // SAFETY: passed on.
-    unsafe { gemm.run(token, policy, a, b, c, alpha, beta) }
+    // SAFETY: passed on, with as much room as the product asks for.
+    unsafe { gemm.run(token, policy, panels, a, b, c, alpha, beta) }
 }
 
 /// As `matmul`, of a known element type; for other rooms that hold typed pointers.
@@ -198,6 +198,7 @@ pub unsafe fn matmul_of<T: Element>(
     isa: Isa,
     token: &mut Token<'_>,
     policy: BatchPolicy,
+    scratch: &mut dyn Scratch,
     product: &Product,
     a: *const T,
     b: *const T,
@@ -212,6 +213,7 @@ pub unsafe fn matmul_of<T: Element>(
             isa,
             token,
             policy,
+            scratch,
             product,
             a.cast(),
             b.cast(),

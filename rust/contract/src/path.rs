@@ -1,8 +1,21 @@
 //! The order of pairwise steps: how it is asked for, checked, found and reported.
 
-use crate::{greedy, optimal};
-use treadle_core::subscripts::{Bound, Label, Subscripts};
+use crate::optimal;
+use treadle_core::subscripts::{Bound, Subscripts};
 use treadle_core::{Error, ErrorCode, Result};
+
+mod cost;
+mod live;
+mod network;
+mod search;
+mod tree;
+
+pub use cost::{PathCost, StepCost, path_cost};
+use live::Live;
+pub(crate) use network::Network;
+
+/// What a step on constants alone counts: it is done once for many executions.
+pub(crate) const PREPARED: f64 = 1.0 / 1024.0;
 
 /// How the order of steps is chosen.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -10,7 +23,8 @@ pub enum Optimize {
     /// `Optimal` up to five operands, else `Greedy`.
     #[default]
     Auto,
-    /// Always the pair that shrinks memory most.
+    /// Always the pair that shrinks memory most; where the contraction is worth it, small parts of that order are then
+    /// put into their cheapest order, and other greedy orders are tried.
     Greedy,
     /// The fewest multiplications over all orders; at most `OPTIMAL_OPERANDS` operands.
     Optimal,
@@ -133,6 +147,14 @@ impl Path {
             .collect()
     }
 
+    /// Bytes that keeping the path costs, about.
+    pub(crate) fn retained_bytes(&self) -> usize {
+        self.steps
+            .iter()
+            .map(|step| size_of::<Vec<usize>>() + step.len() * size_of::<usize>())
+            .sum()
+    }
+
     /// Pairs by operand number, with steps of several operands taken from left to right and steps of one left
     /// out. Results are numbered on from the last operand.
     pub(crate) fn pairs(&self) -> Vec<[usize; 2]> {
@@ -159,70 +181,20 @@ fn shown(positions: &[usize]) -> String {
     )
 }
 
-/// The operands that still wait, in list order: a binary indexed tree over their numbers, so that long paths
-/// cost no quadratic time.
-struct Live {
-    counts: Vec<usize>,
-}
-
-impl Live {
-    fn new(alive: usize, capacity: usize) -> Self {
-        let mut live = Live {
-            counts: vec![0; capacity + 1],
-        };
-        for number in 0..alive {
-            live.insert(number);
-        }
-        live
-    }
-
-    fn change(&mut self, number: usize, add: bool) {
-        let mut at = number + 1;
-        while at < self.counts.len() {
-            if add {
-                self.counts[at] += 1;
-            } else {
-                self.counts[at] -= 1;
-            }
-            at += at & at.wrapping_neg();
-        }
-    }
-
-    fn insert(&mut self, number: usize) {
-        self.change(number, true);
-    }
-
-    fn remove(&mut self, number: usize) {
-        self.change(number, false);
-    }
-
-    fn position_of(&self, number: usize) -> usize {
-        let (mut at, mut sum) = (number, 0);
-        while at > 0 {
-            sum += self.counts[at];
-            at -= at & at.wrapping_neg();
-        }
-        sum
-    }
-
-    fn number_at(&self, position: usize) -> usize {
-        let mut left = position + 1;
-        let mut at = 0;
-        let mut jump = self.counts.len().next_power_of_two();
-        while jump > 0 {
-            if at + jump < self.counts.len() && self.counts[at + jump] < left {
-                at += jump;
-                left -= self.counts[at];
-            }
-            jump /= 2;
-        }
-        at
-    }
-}
-
 /// The order of steps for bound subscripts. Parentheses win over every named order; with an explicit path they
 /// are an error.
 pub fn find_path(subscripts: &Subscripts, bound: &Bound, optimize: &Optimize) -> Result<Path> {
+    find_path_with(subscripts, bound, optimize, &[])
+}
+
+/// As `find_path`, with the positions of operands that do not change: a named order contracts them first where that
+/// makes what is left cheaper.
+pub(crate) fn find_path_with(
+    subscripts: &Subscripts,
+    bound: &Bound,
+    optimize: &Optimize,
+    constants: &[usize],
+) -> Result<Path> {
     let operands = bound.inputs.len();
     if let Some(nesting) = subscripts.nesting() {
         if matches!(optimize, Optimize::Path(_)) {
@@ -248,149 +220,9 @@ pub fn find_path(subscripts: &Subscripts, bound: &Bound, optimize: &Optimize) ->
             ),
         )
         .with("operands", operands)),
-        Optimize::Optimal => Ok(optimal::path(bound)),
-        Optimize::Auto if operands <= AUTO_OPTIMAL_OPERANDS => Ok(optimal::path(bound)),
-        Optimize::Auto | Optimize::Greedy => Ok(greedy::path(bound)),
-    }
-}
-
-/// What one pairwise step does and costs.
-#[derive(Clone, Debug)]
-pub struct StepCost {
-    /// The operands by number.
-    pub operands: Vec<usize>,
-    /// Labels of each operand and of the result.
-    pub labels: (Vec<Vec<Label>>, Vec<Label>),
-    /// Multiplications and additions.
-    pub flops: f64,
-    /// Elements of the result.
-    pub size: f64,
-}
-
-/// What a path costs, step by step.
-#[derive(Clone, Debug)]
-pub struct PathCost {
-    /// The pairwise steps.
-    pub steps: Vec<StepCost>,
-    /// Multiplications and additions of all steps.
-    pub flops: f64,
-    /// Those of one loop over all labels.
-    pub naive_flops: f64,
-    /// Elements of the largest result of a step.
-    pub largest: f64,
-}
-
-/// The cost of a path, as numpy and opt_einsum count it.
-pub fn path_cost(bound: &Bound, path: &Path) -> PathCost {
-    let size = |labels: &[Label]| {
-        labels
-            .iter()
-            .map(|&label| bound.extents[label as usize] as f64)
-            .product::<f64>()
-    };
-    let mut network = Network::new(bound);
-    let mut every: Vec<Label> = bound.inputs.iter().flatten().copied().collect();
-    every.sort_unstable();
-    every.dedup();
-    let sums = every.len() > bound.output.len();
-    let naive_flops = size(&every) * ((bound.inputs.len() - 1).max(1) + usize::from(sums)) as f64;
-    let mut cost = PathCost {
-        steps: Vec::new(),
-        flops: 0.0,
-        naive_flops,
-        largest: size(&bound.output),
-    };
-    let mut step = |operands: Vec<usize>, network: &mut Network| {
-        let inputs: Vec<Vec<Label>> = operands.iter().map(|&at| network.labels[at].clone()).collect();
-        let result = network.contract(&operands);
-        let mut all: Vec<Label> = inputs.iter().flatten().copied().collect();
-        all.sort_unstable();
-        all.dedup();
-        let sums = all.len() > result.len();
-        let flops = size(&all) * ((operands.len() - 1).max(1) + usize::from(sums)) as f64;
-        cost.flops += flops;
-        cost.largest = cost.largest.max(size(&result));
-        cost.steps.push(StepCost {
-            operands,
-            size: size(&result),
-            labels: (inputs, result),
-            flops,
-        });
-    };
-    let pairs = path.pairs();
-    if pairs.is_empty() {
-        step(vec![0], &mut network);
-    }
-    for pair in pairs {
-        step(pair.to_vec(), &mut network);
-    }
-    cost
-}
-
-/// Which labels each tensor of a network carries, and which tensors still need a label.
-pub(crate) struct Network {
-    pub(crate) labels: Vec<Vec<Label>>,
-    /// Holders of each label: live tensors, and the output as one more.
-    holders: Vec<usize>,
-}
-
-impl Network {
-    pub(crate) fn new(bound: &Bound) -> Self {
-        let mut holders = vec![0; bound.extents.len()];
-        let labels: Vec<Vec<Label>> = bound
-            .inputs
-            .iter()
-            .map(|input| {
-                let mut seen: Vec<Label> = Vec::with_capacity(input.len());
-                let mut sorted = input.clone();
-                sorted.sort_unstable();
-                sorted.dedup();
-                if sorted.len() == input.len() {
-                    seen.clone_from(input);
-                } else {
-                    for &label in input {
-                        if !seen.contains(&label) {
-                            seen.push(label);
-                        }
-                    }
-                }
-                seen
-            })
-            .collect();
-        for &label in labels.iter().flatten().chain(&bound.output) {
-            holders[label as usize] += 1;
-        }
-        Network { labels, holders }
-    }
-
-    /// True when somebody besides the given number of holders needs the label.
-    pub(crate) fn is_needed(&self, label: Label, besides: usize) -> bool {
-        self.holders[label as usize] > besides
-    }
-
-    /// Replaces tensors by their contraction and tells its labels: those still needed, in order of appearance.
-    pub(crate) fn contract(&mut self, operands: &[usize]) -> Vec<Label> {
-        let mut union: Vec<Label> = Vec::new();
-        for &operand in operands {
-            for label in std::mem::take(&mut self.labels[operand]) {
-                self.holders[label as usize] -= 1;
-                union.push(label);
-            }
-        }
-        let mut order: Vec<usize> = (0..union.len()).collect();
-        order.sort_by_key(|&at| (union[at], at));
-        order.dedup_by_key(|at| union[*at]);
-        order.sort_unstable();
-        let result: Vec<Label> = order
-            .into_iter()
-            .map(|at| union[at])
-            .filter(|&label| self.holders[label as usize] > 0)
-            .collect();
-        for &label in &result {
-            self.holders[label as usize] += 1;
-        }
-        self.labels.push(result.clone());
-        result
+        Optimize::Optimal => Ok(optimal::path(bound, constants)),
+        Optimize::Auto if operands <= AUTO_OPTIMAL_OPERANDS => Ok(optimal::path(bound, constants)),
+        Optimize::Auto | Optimize::Greedy => Ok(search::path(bound, constants)),
     }
 }
 

@@ -1,16 +1,23 @@
 //! The plan: everything decided once, then run any number of times.
 
+mod execute;
+mod output;
+mod prepare;
+mod report;
+mod slices;
+
+use crate::constants::{self, Constants};
+use crate::lower::level::Level;
 use crate::lower::{self, Lowered};
-use crate::policy::BatchPolicy;
-use crate::step::{Buffers, Step};
-use crate::{PathCost, PlanRequest, Route, Scratch, find_path, path_cost};
-use std::fmt;
-use treadle_core::layout::{self, Order};
+use crate::path::find_path_with;
+use crate::step::Step;
+use crate::{Path, PathCost, PlanRequest, Route, path_cost};
+pub(crate) use report::{labels_text, shape_text};
+use std::borrow::Cow;
+use std::sync::OnceLock;
 use treadle_core::subscripts::Bound;
-use treadle_core::{Bool, Complex32, Complex64, DType, Element, Error, ErrorCode, Result, Scalar, sizes};
+use treadle_core::{DType, Error, ErrorCode, Result, sizes};
 use treadle_kernels::{Isa, small};
-use treadle_strided::Nest;
-use treadle_team::Token;
 
 /// A contraction, decided. Immutable, without pointers and without a width.
 #[derive(Debug)]
@@ -20,19 +27,21 @@ pub struct Plan {
     operands: usize,
     output_shape: Vec<usize>,
     output_strides: Vec<isize>,
-    subscripts: String,
     pub(crate) route: Route,
-    why: String,
-    cost: PathCost,
-    names: Vec<String>,
+    why: Cow<'static, str>,
     state: State,
     /// The whole plan as one small product, run before anything else is looked at.
     quick: Option<Quick>,
-    /// `beta` times the output, for an empty sum or a zero `alpha`.
-    rescale: Nest<1>,
-    pub(crate) steps: Vec<Step>,
+    level: Level,
+    constants: Option<Box<Constants>>,
     scratch_bytes: usize,
     estimate_ns: f64,
+    /// For the report, as are the cost and the repeats.
+    bound: Bound,
+    path: Path,
+    cost: OnceLock<PathCost>,
+    /// How many times each pair's work is done; nothing when it is once for all of them.
+    repeats: Vec<f64>,
 }
 
 /// What the extents leave to do.
@@ -86,6 +95,7 @@ impl Plan {
                 ));
             }
         }
+        constants::check(request)?;
         let shapes: Vec<&[usize]> = request
             .operands
             .iter()
@@ -93,78 +103,55 @@ impl Plan {
             .collect();
         let bound = request.subscripts.bind(&shapes)?;
         let output_shape = bound.output_shape();
+        let elements = sizes::elements(&output_shape)?;
         sizes::bytes(&output_shape, dtype.size())?;
-        let output_strides = match &request.out {
-            None => fresh_strides(request, &bound, &output_shape),
-            Some((shape, strides)) => {
-                if *shape != output_shape || strides.len() != shape.len() {
-                    return Err(Error::new(
-                        ErrorCode::Shape,
-                        format!(
-                            "out has shape {}, but the result has shape {}",
-                            shape_text(shape),
-                            shape_text(&output_shape)
-                        ),
-                    )
-                    .with("expected", shape_text(&output_shape))
-                    .with("actual", shape_text(shape)));
-                }
-                strides.clone()
-            }
-        };
-        let path = find_path(&request.subscripts, &bound, &request.optimize)?;
-        let cost = path_cost(&bound, &path);
+        let output_strides = output::strides(request, &bound, &output_shape)?;
+        let path = find_path_with(&request.subscripts, &bound, &request.optimize, &request.constants)?;
         let summed_empty = bound
             .extents
             .iter()
             .enumerate()
             .any(|(label, &extent)| extent == 0 && !bound.output.contains(&(label as u32)));
-        let state = if output_shape.contains(&0) {
+        let state = if elements == 0 {
             State::Nothing
         } else if summed_empty {
             State::EmptySum
         } else {
             State::Full
         };
-        let rescale = Nest::new(
-            output_shape
-                .iter()
-                .zip(&output_strides)
-                .map(|(&extent, &stride)| (extent, [stride])),
-        );
-        let lowered = if state == State::Full {
-            lower::lower(request, &bound, &path, &output_strides, isa)?
-        } else {
-            lower::check_route(request)?;
-            Lowered::empty(if state == State::Nothing {
-                "the result is empty"
-            } else {
-                "the sum is empty"
-            })
+        let lowered = match state {
+            State::Full => lower::lower(request, &bound, &path, &output_strides, isa)?,
+            State::Nothing => Lowered::empty(request, "the result is empty"),
+            State::EmptySum => Lowered::empty(request, "the sum is empty"),
         };
-        let quick = quick_kernel(dtype, isa, &lowered);
         let estimate_ns = match state {
             State::Nothing => 50.0,
-            State::EmptySum => 50.0 + sizes::elements(&output_shape)? as f64 * 0.5,
-            State::Full => 30.0 + lowered.steps.iter().map(|step| step.estimate_ns).sum::<f64>(),
+            State::EmptySum => 50.0 + elements as f64 * 0.5,
+            State::Full => {
+                30.0 + lowered
+                    .level
+                    .total(&|level| level.steps.iter().map(|step| step.estimate_ns).sum::<f64>())
+            }
         };
+        let quick = quick_kernel(dtype, isa, &lowered);
         Ok(Plan {
             dtype,
             isa,
             operands: request.operands.len(),
-            subscripts: subscripts_text(&bound),
             output_shape,
             output_strides,
             route: lowered.route,
             why: lowered.why,
-            cost,
-            names: bound.names,
             state,
             quick,
-            rescale,
-            steps: lowered.steps,
+            level: lowered.level,
+            constants: lowered.constants,
             scratch_bytes: lowered.scratch_bytes,
             estimate_ns,
+            bound,
+            path,
+            cost: OnceLock::new(),
+            repeats: lowered.repeats,
         })
     }
 
@@ -186,20 +173,60 @@ impl Plan {
         self.dtype
     }
 
-    /// The number of operands.
+    /// The number of operands, constants included.
     #[inline]
     pub fn operands(&self) -> usize {
         self.operands
     }
 
-    /// Multiplications and additions.
-    pub fn flops(&self) -> f64 {
-        self.cost.flops
+    /// Positions of the operands that do not change, ascending.
+    pub fn constants(&self) -> &[usize] {
+        self.constants
+            .as_ref()
+            .map_or(&[], |constants| &constants.positions)
     }
 
-    /// Bytes of scratch that one execution takes.
+    /// Bytes that `prepare` makes from the constants.
+    pub fn prepared_bytes(&self) -> usize {
+        self.constants.as_ref().map_or(0, |constants| constants.bytes)
+    }
+
+    /// Multiplications and additions of one execution, as numpy and opt_einsum count them: what slices repeat counts
+    /// every time, what is prepared does not count.
+    pub fn flops(&self) -> f64 {
+        let cost = self.cost();
+        if self.repeats.is_empty() {
+            return cost.flops;
+        }
+        cost.steps
+            .iter()
+            .zip(&self.repeats)
+            .map(|(step, repeats)| step.flops * repeats)
+            .sum()
+    }
+
+    /// Bytes that the steps of one execution read and write.
+    pub fn bytes(&self) -> f64 {
+        let elements = match self.state {
+            State::Nothing => 0.0,
+            State::EmptySum => self.output_shape.iter().map(|&extent| extent as f64).product(),
+            State::Full => self.level.total(&|level| level.elements),
+        };
+        elements * self.dtype.size() as f64
+    }
+
+    /// Bytes of scratch that one execution takes for intermediates.
     pub fn scratch_bytes(&self) -> usize {
         self.scratch_bytes
+    }
+
+    /// Bytes of scratch for packed panels that each product under way takes besides.
+    pub fn panel_bytes(&self) -> usize {
+        let mut most = 0;
+        self.level.visit(0, &mut |_, level| {
+            most = level.steps.iter().map(Step::panel_bytes).fold(most, usize::max);
+        });
+        most
     }
 
     /// The route that was taken.
@@ -212,29 +239,46 @@ impl Plan {
         &self.why
     }
 
-    /// One line per kernel call, in the order of execution.
-    pub fn steps(&self) -> Vec<String> {
-        self.steps.iter().map(ToString::to_string).collect()
+    /// The instruction set of its kernels.
+    pub fn isa(&self) -> Isa {
+        self.isa
     }
 
-    /// The costs of the pairwise steps.
+    /// The pairwise order.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The costs of the pairwise steps, each done once.
     pub fn cost(&self) -> &PathCost {
-        &self.cost
+        self.cost.get_or_init(|| path_cost(&self.bound, &self.path))
     }
 
     /// Bytes that keeping the plan costs, about.
     pub fn retained_bytes(&self) -> usize {
-        size_of::<Plan>()
-            + self.steps.len() * size_of::<Step>()
-            + self.steps.iter().map(Step::retained_bytes).sum::<usize>()
-            + self.subscripts.len()
-            + self
-                .names
-                .iter()
-                .map(|name| name.len() + size_of::<String>())
-                .sum::<usize>()
-            + self.cost.steps.len() * 160
-            + self.output_shape.len() * 16
+        let mut bytes = size_of::<Plan>();
+        self.level.visit(0, &mut |_, level| {
+            bytes += size_of::<Level>()
+                + level.steps.len() * size_of::<Step>()
+                + level.steps.iter().map(Step::retained_bytes).sum::<usize>();
+        });
+        let lists = |lists: usize, items: usize, size: usize| lists * size_of::<Vec<u8>>() + items * size;
+        bytes
+            + self.constants.as_ref().map_or(0, |constants| constants.retained_bytes())
+            + self.path.retained_bytes()
+            + lists(
+                self.bound.inputs.len(),
+                self.bound.inputs.iter().map(Vec::len).sum(),
+                4,
+            )
+            + lists(
+                self.bound.names.len(),
+                self.bound.names.iter().map(String::len).sum(),
+                1,
+            )
+            + (self.bound.extents.len() + self.repeats.len() + 2 * self.output_shape.len()) * 8
+            // The cost, if somebody asks for it.
+            + self.operands * 160
     }
 
     /// Serial nanoseconds, roughly.
@@ -242,161 +286,12 @@ impl Plan {
     pub fn estimate_ns(&self) -> f64 {
         self.estimate_ns
     }
-
-    /// Runs it: `out = alpha * contraction + beta * out`.
-    ///
-    /// Nothing is written before every refusal has been raised, but for `ErrorCode::Interrupted`, after which the
-    /// output holds unspecified values.
-    ///
-    /// # Safety
-    /// `operands` and `out` point to elements of the plan's dtype, aligned for it, with the shapes and strides that
-    /// the plan was made for; operands are readable and the output writeable for the whole call, no element of the
-    /// output stands at two indices, and the output shares no element with an operand. With `beta` zero the output
-    /// need not be initialised.
-    #[inline]
-    pub unsafe fn execute(
-        &self,
-        token: &mut Token<'_>,
-        policy: BatchPolicy,
-        scratch: &mut dyn Scratch,
-        operands: &[*const u8],
-        out: *mut u8,
-        alpha: Scalar,
-        beta: Scalar,
-    ) -> Result<()> {
-        // SAFETY: passed on unchanged.
-        if unsafe { self.execute_quick(policy, operands, out, alpha, beta) } {
-            return Ok(());
-        }
-        // SAFETY: passed on unchanged.
-        unsafe { self.execute_general(token, policy, scratch, operands, out, alpha, beta) }
-    }
-
-    /// Runs it if it is one small product that needs neither budget nor scratch; false if nothing was done.
-    ///
-    /// # Safety
-    /// As `execute`.
-    #[inline]
-    pub unsafe fn execute_quick(
-        &self,
-        policy: BatchPolicy,
-        operands: &[*const u8],
-        out: *mut u8,
-        alpha: Scalar,
-        beta: Scalar,
-    ) -> bool {
-        if let Some(quick) = &self.quick
-            && policy == BatchPolicy::Auto
-            && alpha.is_one()
-            && beta.is_zero()
-            && operands.len() == self.operands
-        {
-            // SAFETY: the kernel was made for these strides and this dtype, and the caller vouches for the pointers.
-            unsafe {
-                quick
-                    .kernel
-                    .run(operands[quick.first], operands[quick.second], out)
-            };
-            return true;
-        }
-        false
-    }
-
-    /// # Safety
-    /// As `execute`.
-    unsafe fn execute_general(
-        &self,
-        token: &mut Token<'_>,
-        policy: BatchPolicy,
-        scratch: &mut dyn Scratch,
-        operands: &[*const u8],
-        out: *mut u8,
-        alpha: Scalar,
-        beta: Scalar,
-    ) -> Result<()> {
-        if operands.len() != self.operands {
-            return Err(Error::new(
-                ErrorCode::Subscripts,
-                format!(
-                    "the plan takes {} operands, but {} were given",
-                    self.operands,
-                    operands.len()
-                ),
-            )
-            .with("expected", self.operands)
-            .with("actual", operands.len()));
-        }
-        policy.check(token.budget())?;
-        macro_rules! typed {
-            ($t:ty) => {
-                // SAFETY: passed on; the dtype is the plan's.
-                unsafe { self.execute_typed::<$t>(token, policy, scratch, operands, out, alpha, beta) }
-            };
-        }
-        match self.dtype {
-            DType::Bool => typed!(Bool),
-            DType::U8 => typed!(u8),
-            DType::I8 => typed!(i8),
-            DType::U16 => typed!(u16),
-            DType::I16 => typed!(i16),
-            DType::U32 => typed!(u32),
-            DType::I32 => typed!(i32),
-            DType::U64 => typed!(u64),
-            DType::I64 => typed!(i64),
-            DType::F32 => typed!(f32),
-            DType::F64 => typed!(f64),
-            DType::C64 => typed!(Complex32),
-            DType::C128 => typed!(Complex64),
-            DType::F16 | DType::BF16 => Err(Error::new(
-                ErrorCode::Internal,
-                format!("a plan of dtype {} exists", self.dtype),
-            )),
-        }
-    }
-
-    /// # Safety
-    /// As `execute`, with `T` the plan's dtype.
-    unsafe fn execute_typed<T: crate::gemm::MatrixElement>(
-        &self,
-        token: &mut Token<'_>,
-        policy: BatchPolicy,
-        scratch: &mut dyn Scratch,
-        operands: &[*const u8],
-        out: *mut u8,
-        alpha: Scalar,
-        beta: Scalar,
-    ) -> Result<()> {
-        debug_assert_eq!(T::DTYPE, self.dtype);
-        let (alpha, beta) = (T::from_scalar(alpha), <T as Element>::from_scalar(beta));
-        let out = out.cast::<T>();
-        if self.state == State::Nothing {
-            return Ok(());
-        }
-        if self.state == State::EmptySum || alpha == T::ZERO {
-            // SAFETY: the output's own shape and strides; `rescale` does not read it when `beta` is zero.
-            unsafe { treadle_strided::scale(&self.rescale, out, beta) };
-            return Ok(());
-        }
-        let base = if self.scratch_bytes == 0 {
-            std::ptr::null_mut()
-        } else {
-            scratch.take(self.scratch_bytes)?
-        };
-        let buffers = Buffers {
-            operands,
-            scratch: base,
-            out,
-        };
-        for step in &self.steps {
-            // SAFETY: each step stays within the operands, the scratch and the output that it was planned for.
-            unsafe { step.run::<T>(token, policy, &buffers, alpha, beta)? };
-        }
-        Ok(())
-    }
 }
 
 fn quick_kernel(dtype: DType, isa: Isa, lowered: &Lowered) -> Option<Quick> {
-    let [step] = &lowered.steps[..] else { return None };
+    let ([step], None, None) = (&lowered.level.steps[..], &lowered.level.inner, &lowered.constants) else {
+        return None;
+    };
     let (gemm, first, second) = step.as_plain_gemm()?;
     let kernel = small::erased(dtype, isa, &gemm.shape())?;
     Some(Quick {
@@ -406,115 +301,8 @@ fn quick_kernel(dtype: DType, isa: Isa, lowered: &Lowered) -> Option<Quick> {
     })
 }
 
-fn fresh_strides(request: &PlanRequest, bound: &Bound, shape: &[usize]) -> Vec<isize> {
-    match request.order {
-        Order::C => layout::c_strides(shape),
-        Order::F => layout::f_strides(shape),
-        Order::A => {
-            let all = |f: fn(&[usize], &[isize]) -> bool| {
-                request
-                    .operands
-                    .iter()
-                    .all(|operand| f(&operand.shape, &operand.strides))
-            };
-            if all(layout::is_f_contiguous) && !all(layout::is_c_contiguous) {
-                layout::f_strides(shape)
-            } else {
-                layout::c_strides(shape)
-            }
-        }
-        Order::K => {
-            if shape.len() < 2 {
-                return layout::c_strides(shape);
-            }
-            let along: Vec<Vec<isize>> = request
-                .operands
-                .iter()
-                .zip(&bound.inputs)
-                .map(|(operand, labels)| {
-                    bound
-                        .output
-                        .iter()
-                        .map(|label| {
-                            labels
-                                .iter()
-                                .zip(&operand.strides)
-                                .zip(&operand.shape)
-                                .filter(|((own, _), extent)| *own == label && **extent > 1)
-                                .map(|((_, stride), _)| *stride)
-                                .sum()
-                        })
-                        .collect()
-                })
-                .collect();
-            layout::keep_strides(shape, &along)
-        }
-    }
-}
-
-pub(crate) fn shape_text(shape: &[usize]) -> String {
-    let inner: Vec<String> = shape.iter().map(ToString::to_string).collect();
-    format!(
-        "({}{})",
-        inner.join(", "),
-        if inner.len() == 1 { "," } else { "" }
-    )
-}
-
-pub(crate) fn labels_text(names: &[String], labels: &[u32]) -> String {
-    let short = labels
-        .iter()
-        .all(|&label| names[label as usize].chars().count() == 1);
-    let words: Vec<&str> = labels
-        .iter()
-        .map(|&label| names[label as usize].as_str())
-        .collect();
-    words.join(if short { "" } else { " " })
-}
-
-fn subscripts_text(bound: &Bound) -> String {
-    const SHOWN: usize = 40;
-    let mut inputs: Vec<String> = bound
-        .inputs
-        .iter()
-        .take(SHOWN)
-        .map(|labels| labels_text(&bound.names, labels))
-        .collect();
-    if bound.inputs.len() > SHOWN {
-        inputs.push(format!("... ({} more)", bound.inputs.len() - SHOWN));
-    }
-    format!(
-        "{}->{}",
-        inputs.join(","),
-        labels_text(&bound.names, &bound.output)
-    )
-}
-
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}  {}", self.subscripts, self.dtype)?;
-        writeln!(f, "route    {} ({})", self.route, self.why)?;
-        writeln!(
-            f,
-            "result   {} strides {:?}",
-            shape_text(&self.output_shape),
-            self.output_strides
-        )?;
-        writeln!(
-            f,
-            "flops    {:.3e} (one loop over all labels: {:.3e})",
-            self.cost.flops, self.cost.naive_flops
-        )?;
-        writeln!(f, "largest  {} elements", self.cost.largest)?;
-        writeln!(f, "scratch  {} bytes", self.scratch_bytes)?;
-        writeln!(f, "isa      {}", self.isa)?;
-        const SHOWN: usize = 60;
-        for (at, step) in self.steps.iter().take(SHOWN).enumerate() {
-            writeln!(f, "step {at:<3} {step}")?;
-        }
-        if self.steps.len() > SHOWN {
-            writeln!(f, "... and {} more steps", self.steps.len() - SHOWN)?;
-        }
-        Ok(())
-    }
-}
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Plan>();
+    shared::<crate::Prepared>();
+};

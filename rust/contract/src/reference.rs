@@ -11,6 +11,7 @@ pub(crate) struct Reference {
     pub(crate) kept: Vec<Axis>,
     /// The same for the labels that are summed; the output's stride is zero.
     pub(crate) summed: Vec<Axis>,
+    /// By operand.
     pub(crate) conj: Vec<bool>,
 }
 
@@ -140,11 +141,11 @@ impl Reference {
     unsafe fn turn<T: Element>(&self, walk: &mut Walk<'_, T>, alpha: T, beta: T) {
         if walk.summed.left > 0 {
             let mut product = T::ONE;
-            for (at, &operand) in walk.operands.iter().enumerate() {
+            for (at, (&operand, &conj)) in walk.operands.iter().zip(&self.conj).enumerate() {
                 let offset = walk.kept.operand(at) + walk.summed.operand(at);
                 // SAFETY: an offset that extents and strides reach, readable by this function's contract.
                 let value = unsafe { operand.offset(offset).read() };
-                let value = if self.conj[at] { value.conj() } else { value };
+                let value = if conj { value.conj() } else { value };
                 product = if at == 0 { value } else { product.mul(value) };
             }
             walk.sum = walk.sum.add(product);

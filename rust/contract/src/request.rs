@@ -34,8 +34,10 @@ pub struct PlanRequest {
     pub route: Route,
     /// Restricts kernels; `None` is the best that this machine has.
     pub isa: Option<Isa>,
-    /// Elements that an intermediate may have at most; larger ones are refused.
+    /// Elements that an intermediate may have at most; where one would have more, labels are sliced.
     pub memory_limit: Option<usize>,
+    /// Positions of operands that do not change: what depends on them alone is computed once, by `Plan::prepare`.
+    pub constants: Vec<usize>,
 }
 
 impl PlanRequest {
@@ -51,6 +53,7 @@ impl PlanRequest {
             route: Route::Auto,
             isa: None,
             memory_limit: None,
+            constants: Vec::new(),
         }
     }
 }

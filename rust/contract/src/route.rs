@@ -15,9 +15,7 @@ pub enum Route {
     Elementwise,
     /// Matrix products on the operands where they stand, without a copy.
     Gemm,
-    /// Operands (or the result) are copied into a foldable order first, then matrix products.
-    Transpose,
-    /// Packs general strides straight into micro-panels.
+    /// Products of axes that need not fold: general strides are packed straight into micro-panels.
     Packed,
 }
 
@@ -28,7 +26,6 @@ impl Route {
         Route::Reference,
         Route::Elementwise,
         Route::Gemm,
-        Route::Transpose,
         Route::Packed,
     ];
 
@@ -39,7 +36,6 @@ impl Route {
             Route::Reference => "reference",
             Route::Elementwise => "elementwise",
             Route::Gemm => "gemm",
-            Route::Transpose => "transpose",
             Route::Packed => "packed",
         }
     }

@@ -1,6 +1,6 @@
 //! One kernel call of a plan.
 
-use crate::gemm::{Gemm, MatrixElement};
+use crate::gemm::Gemm;
 use crate::policy::{self, BatchPolicy};
 use crate::reference::Reference;
 use std::fmt;
@@ -115,7 +115,7 @@ impl<T> Shared<T> {
 const PIECES: usize = 64;
 
 impl Step {
-    /// The product, when the step is one product from two operands to the result.
+    /// The product, when the step is one call of a small kernel from two operands to the result.
     pub(crate) fn as_plain_gemm(&self) -> Option<(&Gemm, usize, usize)> {
         match (&self.kind, self.target) {
             (
@@ -124,7 +124,7 @@ impl Step {
                     inputs: [Source::Operand(first), Source::Operand(second)],
                 },
                 Target::Out,
-            ) if gemm.items() == 1 => Some((gemm, *first, *second)),
+            ) if gemm.items() == 1 && gemm.as_small().is_some() => Some((gemm, *first, *second)),
             _ => None,
         }
     }
@@ -141,14 +141,33 @@ impl Step {
         }
     }
 
+    /// Bytes of panels that one product of the step needs.
+    pub(crate) fn panel_bytes(&self) -> usize {
+        match &self.kind {
+            Kind::Gemm { gemm, .. } => gemm.panel_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// Bytes of panels that `run` needs under that policy.
+    #[inline]
+    pub(crate) fn room(&self, policy: BatchPolicy, budget: usize) -> usize {
+        match &self.kind {
+            Kind::Gemm { gemm, .. } => gemm.room(policy, budget),
+            _ => 0,
+        }
+    }
+
     /// Runs the step.
     ///
     /// # Safety
-    /// The buffers hold what the plan was made for, with elements of `T`.
-    pub(crate) unsafe fn run<T: MatrixElement>(
+    /// The buffers hold what the plan was made for, with elements of `T`; `panels` has `room` bytes, aligned to 64, that
+    /// nobody else uses.
+    pub(crate) unsafe fn run<T: Element>(
         &self,
         token: &mut Token<'_>,
         policy: BatchPolicy,
+        panels: *mut u8,
         buffers: &Buffers<'_, T>,
         alpha: T,
         beta: T,
@@ -166,7 +185,7 @@ impl Step {
             Kind::Gemm { gemm, inputs } => {
                 let [a, b] = pair(*inputs);
                 // SAFETY: as above.
-                unsafe { gemm.run(token, policy, a, b, target, alpha, beta)? };
+                unsafe { gemm.run(token, policy, panels, a, b, target, alpha, beta)? };
             }
             Kind::Multiply { nest, inputs, conj } => {
                 let [a, b] = pair(*inputs);
@@ -278,16 +297,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             Kind::Gemm { gemm, inputs } => {
-                let product = gemm.shape();
-                write!(f, "gemm {}x{}x{}", product.m, product.n, product.k)?;
-                if gemm.items() > 1 {
-                    write!(f, " times {}", gemm.items())?;
-                }
-                let (rows, columns) = gemm.grid();
-                if rows * columns > 1 {
-                    let (height, width) = gemm.tile_shape();
-                    write!(f, " in {rows}x{columns} tiles of {height}x{width}")?;
-                }
+                write!(f, "product {gemm}")?;
                 write!(f, ", {} * {}", inputs[0], inputs[1])?;
             }
             Kind::Multiply { nest, inputs, .. } => {

@@ -8,11 +8,20 @@ use treadle_kernels::Isa;
 use treadle_team::{Pool, Token};
 use treadle_testkit::{Case, Layout, Limits, Random, Sample, Strided, contract};
 
-const LIMITS: Limits = Limits {
+/// Contractions whose every route is tried.
+const FEW: Limits = Limits {
     operands: 4,
     labels: 6,
     extent: 5,
     rank: 4,
+};
+
+/// Contractions of several steps, for slices and constants.
+const SEVERAL: Limits = Limits {
+    operands: 7,
+    labels: 7,
+    extent: 4,
+    rank: 3,
 };
 
 struct Run<T> {
@@ -106,11 +115,39 @@ fn execute<T: Sample>(plan: &Plan, run: &Run<T>, token: &mut Token<'_>, policy: 
     out
 }
 
+const ROUTES: [Route; 5] = [
+    Route::Auto,
+    Route::Reference,
+    Route::Elementwise,
+    Route::Gemm,
+    Route::Packed,
+];
+
+/// How often each route, slices and constants were honoured.
+#[derive(Default, Debug)]
+struct Honoured {
+    routes: HashMap<Route, usize>,
+    sliced: usize,
+    prepared: usize,
+}
+
 fn exact<T: Sample>(seed: u64, cases: usize) {
+    let honoured = compare::<T>(seed, cases, FEW, &ROUTES);
+    assert_eq!(honoured.routes[&Route::Auto], 2 * cases);
+    assert_eq!(honoured.routes[&Route::Reference], 2 * cases);
+    for route in [Route::Elementwise, Route::Gemm, Route::Packed] {
+        assert!(honoured.routes[&route] > cases / 5, "{honoured:?}");
+    }
+    assert!(honoured.sliced > cases / 10, "{honoured:?}");
+    assert!(honoured.prepared > cases, "{honoured:?}");
+}
+
+/// Draws contractions and compares every way to compute them with the reference.
+fn compare<T: Sample>(seed: u64, cases: usize, limits: Limits, routes: &[Route]) -> Honoured {
     let mut random = Random::new(seed);
-    let mut honoured: HashMap<Route, usize> = HashMap::new();
+    let mut honoured = Honoured::default();
     for case in 0..cases {
-        let run = draw::<T>(&mut random, LIMITS);
+        let run = draw::<T>(&mut random, limits);
         let expected = contract(
             &run.case.inputs,
             &run.case.output,
@@ -129,53 +166,72 @@ fn exact<T: Sample>(seed: u64, cases: usize) {
             Optimize::Sequential,
         ][random.below(4)]
         .clone();
-        for route in [
-            Route::Auto,
-            Route::Reference,
-            Route::Elementwise,
-            Route::Gemm,
-            Route::Transpose,
-        ] {
+        for &route in routes {
             request.route = route;
-            request.isa = if random.once_in(3) {
-                Some(Isa::Scalar)
-            } else {
-                None
-            };
-            let plan = match Plan::new(&request) {
-                Ok(plan) => plan,
-                Err(error) => {
-                    assert_eq!(error.code(), ErrorCode::Unsupported, "{error}");
-                    assert!(
-                        matches!(route, Route::Elementwise | Route::Gemm | Route::Transpose),
-                        "{error}"
-                    );
-                    continue;
+            request.isa = random.once_in(3).then_some(Isa::Scalar);
+            request.memory_limit = None;
+            request.constants.clear();
+            one_way(&run, &request, &expected, case, &mut honoured);
+            // The same with slices, or with constants, or both.
+            match random.below(3) {
+                0 => request.memory_limit = Some(1 + random.below(12)),
+                1 => request.constants = some_positions(&mut random, run.operands.len()),
+                _ => {
+                    request.memory_limit = Some(1 + random.below(12));
+                    request.constants = some_positions(&mut random, run.operands.len());
                 }
-            };
-            *honoured.entry(route).or_default() += 1;
-            let got = execute(&plan, &run, &mut Token::serial(), BatchPolicy::Auto);
-            assert!(
-                got.elements() == expected,
-                "case {case} route {route}: {:?}\n{plan}\nalpha {:?} beta {:?}\n{:?}\n{:?}",
-                run.case,
-                run.alpha,
-                run.beta,
-                got.elements(),
-                expected
-            );
-            assert!(
-                got.surroundings_are_untouched(),
-                "case {case} route {route}: {:?}\n{plan}",
-                run.case
-            );
+            }
+            one_way(&run, &request, &expected, case, &mut honoured);
         }
     }
-    assert_eq!(honoured[&Route::Auto], cases);
-    assert_eq!(honoured[&Route::Reference], cases);
-    for route in [Route::Elementwise, Route::Gemm, Route::Transpose] {
-        assert!(honoured[&route] > cases / 10, "{honoured:?}");
-    }
+    honoured
+}
+
+fn some_positions(random: &mut Random, operands: usize) -> Vec<usize> {
+    (0..operands).filter(|_| random.once_in(2)).collect()
+}
+
+/// Plans and runs one request; refusals are those that a forced route has.
+fn one_way<T: Sample>(
+    run: &Run<T>,
+    request: &PlanRequest,
+    expected: &[T],
+    case: usize,
+    honoured: &mut Honoured,
+) {
+    let plan = match Plan::new(request) {
+        Ok(plan) => plan,
+        Err(error) => {
+            assert_eq!(error.code(), ErrorCode::Unsupported, "{error}");
+            assert!(
+                matches!(request.route, Route::Elementwise | Route::Gemm | Route::Packed),
+                "{error}"
+            );
+            return;
+        }
+    };
+    *honoured.routes.entry(request.route).or_default() += 1;
+    honoured.sliced += usize::from(!plan.slices().is_empty());
+    honoured.prepared += usize::from(!plan.constants().is_empty());
+    let got = execute(&plan, run, &mut Token::serial(), BatchPolicy::Auto);
+    assert!(
+        got.elements() == expected,
+        "case {case} route {}: {:?}\n{plan}\nlimit {:?} constants {:?} alpha {:?} beta {:?}\n{:?}\n{:?}",
+        request.route,
+        run.case,
+        request.memory_limit,
+        request.constants,
+        run.alpha,
+        run.beta,
+        got.elements(),
+        expected
+    );
+    assert!(
+        got.surroundings_are_untouched(),
+        "case {case} route {}: {:?}\n{plan}",
+        request.route,
+        run.case
+    );
 }
 
 #[test]
@@ -208,6 +264,16 @@ fn integers_wrap_exactly() {
     exact::<u16>(10, 500);
     exact::<i32>(11, 500);
     exact::<u64>(12, 500);
+}
+
+#[test]
+fn several_steps_with_slices_and_constants_are_exact() {
+    let honoured = compare::<f64>(21, 1500, SEVERAL, &[Route::Auto]);
+    assert_eq!(honoured.routes[&Route::Auto], 3000);
+    assert!(honoured.sliced > 100 && honoured.prepared > 700, "{honoured:?}");
+    compare::<Complex64>(22, 500, SEVERAL, &[Route::Auto]);
+    compare::<i64>(23, 500, SEVERAL, &[Route::Auto]);
+    compare::<Bool>(24, 500, SEVERAL, &[Route::Auto]);
 }
 
 #[test]

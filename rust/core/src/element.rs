@@ -22,6 +22,9 @@ pub trait Element: Copy + Send + Sync + PartialEq + std::fmt::Debug + 'static {
     /// Sum.
     #[must_use]
     fn add(self, other: Self) -> Self;
+    /// Difference; of `bool`, for which numpy has none, `and not`.
+    #[must_use]
+    fn sub(self, other: Self) -> Self;
     /// Product.
     #[must_use]
     fn mul(self, other: Self) -> Self;
@@ -58,6 +61,8 @@ macro_rules! integers {
             #[inline(always)]
             fn add(self, other: Self) -> Self { self.wrapping_add(other) }
             #[inline(always)]
+            fn sub(self, other: Self) -> Self { self.wrapping_sub(other) }
+            #[inline(always)]
             fn mul(self, other: Self) -> Self { self.wrapping_mul(other) }
             fn from_scalar(scalar: Scalar) -> Self {
                 match scalar {
@@ -82,6 +87,10 @@ impl Element for Bool {
         Bool(u8::from((self.0 | other.0) != 0))
     }
     #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        Bool(u8::from((self.0 != 0) & (other.0 == 0)))
+    }
+    #[inline(always)]
     fn mul(self, other: Self) -> Self {
         Bool(u8::from((self.0 != 0) & (other.0 != 0)))
     }
@@ -98,6 +107,8 @@ macro_rules! reals {
             const ONE: Self = 1.0;
             #[inline(always)]
             fn add(self, other: Self) -> Self { self + other }
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self { self - other }
             #[inline(always)]
             fn mul(self, other: Self) -> Self { self * other }
             fn from_scalar(scalar: Scalar) -> Self {
@@ -130,6 +141,8 @@ macro_rules! complexes {
             const ONE: Self = $t::new(1.0, 0.0);
             #[inline(always)]
             fn add(self, other: Self) -> Self { self + other }
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self { self - other }
             #[inline(always)]
             fn mul(self, other: Self) -> Self { self * other }
             #[inline(always)]
@@ -165,6 +178,8 @@ mod tests {
     fn integers_wrap_and_bool_is_or_and() {
         assert_eq!(Element::add(250u8, 10), 4);
         assert_eq!(Element::mul(i64::MAX, 2), -2);
+        assert_eq!((Element::sub(1u8, 2), Element::sub(i8::MIN, 1)), (255, i8::MAX));
+        assert_eq!(Bool(4).sub(Bool(2)), Bool(0));
         assert_eq!(Bool(1).add(Bool(1)), Bool(1));
         assert_eq!(Bool(1).mul(Bool(0)), Bool(0));
         assert_eq!(

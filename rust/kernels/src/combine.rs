@@ -3,18 +3,23 @@
 //! Adding one row after the other is one running sum a column, whose error grows with the number of rows; here
 //! blocks of rows are summed and the blocks joined in pairs, as in numpy's pairwise sums.
 
+use crate::Isa;
 use treadle_core::Element;
 
 /// Columns that are summed side by side.
 pub const COLUMNS: usize = 64;
 /// Rows before the tree joins blocks in pairs.
 const BLOCK: usize = 256;
+/// Levels of the tree; the last one takes what more there is.
+const LEVELS: usize = 20;
 
 /// `out[j] = sum(x[k] * rows[k, j])` for `columns <= COLUMNS` contiguous columns; the rest of `out` is untouched.
 ///
 /// # Safety
-/// `x` is readable at `terms` steps of `x_step`, `rows` at `columns` elements from each of `terms` steps of `row_step`.
+/// `x` is readable at `terms` steps of `x_step`, `rows` at `columns` elements from each of `terms` steps of `row_step`;
+/// the machine has the instruction set.
 pub unsafe fn combine_rows<T: Element>(
+    isa: Isa,
     terms: usize,
     columns: usize,
     x: *const T,
@@ -25,25 +30,94 @@ pub unsafe fn combine_rows<T: Element>(
     out: &mut [T; COLUMNS],
 ) {
     debug_assert!(columns <= COLUMNS, "a block of columns");
-    if terms > BLOCK {
-        let half = (terms / 2).next_multiple_of(BLOCK);
-        if half < terms {
-            let mut lower = [T::ZERO; COLUMNS];
-            // SAFETY: both halves are within the whole.
-            unsafe {
-                combine_rows(half, columns, x, x_step, rows, row_step, conj, out);
-                let (x, rows) = (
-                    x.offset(half as isize * x_step),
-                    rows.offset(half as isize * row_step),
-                );
-                combine_rows(terms - half, columns, x, x_step, rows, row_step, conj, &mut lower);
+    let block = |first: usize, sums: &mut [T; COLUMNS]| {
+        let count = BLOCK.min(terms - first);
+        // SAFETY: rows of the whole; the wrappers only compile the same loop for wider registers.
+        unsafe {
+            let x = x.offset(first as isize * x_step);
+            let rows = rows.offset(first as isize * row_step);
+            match isa {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 => sum_avx512(count, columns, x, x_step, rows, row_step, conj, sums),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => sum_avx2(count, columns, x, x_step, rows, row_step, conj, sums),
+                _ => sum(count, columns, x, x_step, rows, row_step, conj, sums),
             }
-            for (sum, other) in out.iter_mut().zip(&lower).take(columns) {
-                *sum = sum.add(*other);
-            }
-            return;
         }
+    };
+    let mut sums = [T::ZERO; COLUMNS];
+    if terms > BLOCK {
+        // Blocks are joined in pairs: where the count of blocks has a one, the sums of so many blocks wait.
+        let mut waiting = [[T::ZERO; COLUMNS]; LEVELS];
+        let mut count = 0usize;
+        for first in (0..terms).step_by(BLOCK) {
+            block(first, &mut sums);
+            let level = (count.trailing_ones() as usize).min(LEVELS - 1);
+            for earlier in &waiting[..level] {
+                join(earlier, &mut sums);
+            }
+            if level == LEVELS - 1 && count >> level > 0 {
+                join(&waiting[level], &mut sums);
+            }
+            waiting[level] = sums;
+            count += 1;
+        }
+        let mut rest = (0..LEVELS)
+            .filter(|&level| count >> level & 1 == 1 || (level == LEVELS - 1 && count >> level > 0));
+        sums = rest.next().map_or([T::ZERO; COLUMNS], |level| waiting[level]);
+        rest.for_each(|level| join(&waiting[level], &mut sums));
+    } else {
+        block(0, &mut sums);
     }
+    out[..columns].copy_from_slice(&sums[..columns]);
+}
+
+/// Adds the sums of earlier blocks to those of later ones.
+fn join<T: Element>(earlier: &[T; COLUMNS], sums: &mut [T; COLUMNS]) {
+    for (sum, earlier) in sums.iter_mut().zip(earlier) {
+        *sum = earlier.add(*sum);
+    }
+}
+
+macro_rules! wider {
+    ($name:ident, $features:literal) => {
+        /// # Safety
+        /// As `sum`, on a machine with the features.
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = $features)]
+        unsafe fn $name<T: Element>(
+            terms: usize,
+            columns: usize,
+            x: *const T,
+            x_step: isize,
+            rows: *const T,
+            row_step: isize,
+            conj: [bool; 2],
+            sums: &mut [T; COLUMNS],
+        ) {
+            // SAFETY: passed on.
+            unsafe { sum(terms, columns, x, x_step, rows, row_step, conj, sums) };
+        }
+    };
+}
+wider!(sum_avx512, "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma");
+wider!(sum_avx2, "avx2,fma");
+
+/// One block, row after row.
+///
+/// # Safety
+/// As `combine_rows`.
+#[inline(always)]
+unsafe fn sum<T: Element>(
+    terms: usize,
+    columns: usize,
+    x: *const T,
+    x_step: isize,
+    rows: *const T,
+    row_step: isize,
+    conj: [bool; 2],
+    out: &mut [T; COLUMNS],
+) {
     let mut sums = [T::ZERO; COLUMNS];
     for k in 0..terms as isize {
         // SAFETY: within the rows and the vector, by the caller's word.
@@ -64,7 +138,7 @@ pub unsafe fn combine_rows<T: Element>(
             }
         }
     }
-    out[..columns].copy_from_slice(&sums[..columns]);
+    *out = sums;
 }
 
 #[cfg(test)]
@@ -83,6 +157,7 @@ mod tests {
                 // SAFETY: rows of 70 hold 64 columns.
                 unsafe {
                     combine_rows(
+                        Isa::detect(),
                         terms,
                         columns,
                         x.as_ptr(),
@@ -111,7 +186,19 @@ mod tests {
         let rows = vec![0.1f32; 2_000_000];
         let mut out = [0.0; COLUMNS];
         // SAFETY: one column, and steps of one.
-        unsafe { combine_rows(x.len(), 1, x.as_ptr(), 1, rows.as_ptr(), 1, [false; 2], &mut out) };
+        unsafe {
+            combine_rows(
+                Isa::detect(),
+                x.len(),
+                1,
+                x.as_ptr(),
+                1,
+                rows.as_ptr(),
+                1,
+                [false; 2],
+                &mut out,
+            )
+        };
         let error = (f64::from(out[0]) - 2.0e6 * f64::from(0.1f32)).abs() / 2.0e5;
         // A block of 256 terms and a tree of 13 levels: at most 270 roundings of half an ulp.
         assert!(
@@ -128,7 +215,19 @@ mod tests {
             let b = if conj[1] { rows[0].conj() } else { rows[0] };
             let mut out = [Complex64::new(0.0, 0.0); COLUMNS];
             // SAFETY: one row of all columns.
-            unsafe { combine_rows(1, COLUMNS, x.as_ptr(), 1, rows.as_ptr(), 0, conj, &mut out) };
+            unsafe {
+                combine_rows(
+                    Isa::detect(),
+                    1,
+                    COLUMNS,
+                    x.as_ptr(),
+                    1,
+                    rows.as_ptr(),
+                    0,
+                    conj,
+                    &mut out,
+                )
+            };
             assert_eq!(out, [a * b; COLUMNS]);
         }
     }

@@ -3,15 +3,25 @@
 //! A product here is `c = a * b` with `a` of `m x k`, `b` of `k x n` and `c` of `m x n`, each with a row and a column
 //! stride in elements, of any sign.
 
+mod blocks;
+mod caches;
 mod combine;
 mod dot;
 mod isa;
-pub mod plain;
+mod microkernel;
+mod pack;
 mod shape;
+mod simd;
 pub mod small;
+mod table;
 mod vector;
 
+pub use blocks::Blocks;
+pub use caches::Caches;
 pub use combine::{COLUMNS, combine_rows};
-pub use dot::{dot, dot_conj};
+pub use dot::{dot, dot_conj, dot_rows};
 pub use isa::Isa;
+pub use microkernel::{Beta, Factor, Tile};
+pub use pack::Panel;
 pub use shape::{Matrix, Product};
+pub use table::Kernel;

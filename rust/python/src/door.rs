@@ -22,14 +22,19 @@ pub(crate) const DETACH_NS: f64 = 10_000.0;
 const SIGNAL_PERIOD: Duration = Duration::from_millis(40);
 
 /// Takes the engine for one operation.
-#[inline]
+#[inline(always)]
 pub(crate) fn enter<'a>(
     py: Python<'_>,
     cell: &'a EngineCell,
     operation: &'static str,
 ) -> PyResult<Entered<'a>> {
-    cell.enter()
-        .map_err(|error| raise(py, error.in_operation(operation)))
+    cell.enter().map_err(|error| refused(py, error, operation))
+}
+
+#[cold]
+#[inline(never)]
+fn refused(py: Python<'_>, error: Error, operation: &'static str) -> PyErr {
+    raise(py, error.in_operation(operation))
 }
 
 /// Runs a short operation: attached, within a few microseconds.

@@ -1,4 +1,7 @@
+use super::tree::Tree;
 use super::*;
+use crate::greedy::{self, Judgement};
+use treadle_core::subscripts::{Label, Term};
 
 fn bound(text: &str, shapes: &[&[usize]]) -> (Subscripts, Bound) {
     let subscripts = Subscripts::parse(text).unwrap();
@@ -53,14 +56,6 @@ fn positions_and_numbers_agree() {
 
 #[test]
 fn optimal_is_never_dearer_than_greedy() {
-    let shapes: [&[usize]; 5] = [
-        &[9, 5, 2],
-        &[5, 2, 9, 5],
-        &[2, 5, 5, 2],
-        &[9, 5, 2],
-        &[2, 5, 2, 2],
-    ];
-    let _ = shapes;
     let sizes = |labels: &str| -> Vec<usize> {
         labels
             .chars()
@@ -121,4 +116,130 @@ fn limits_and_conflicts_are_named() {
             .message()
             .contains("'greedy'")
     );
+}
+
+/// A connected network with that many bonds besides a tree's, and some open ends.
+fn network(count: usize, more: usize, extent: usize, seed: u64) -> (Subscripts, Bound) {
+    let mut state = seed;
+    let mut below = move |end: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % end
+    };
+    let mut labels: Vec<Vec<Label>> = vec![Vec::new(); count];
+    let mut extents = Vec::new();
+    let mut bond = |holders: &[usize], labels: &mut Vec<Vec<Label>>, extent: usize| {
+        for &holder in holders {
+            labels[holder].push(extents.len() as Label);
+        }
+        extents.push(extent);
+    };
+    for at in 1..count {
+        bond(&[at, below(at)], &mut labels, 2 + below(extent));
+    }
+    for _ in 0..more {
+        let (first, second) = (below(count), below(count));
+        if first != second {
+            bond(&[first, second], &mut labels, 2 + below(extent));
+        }
+    }
+    bond(&[0], &mut labels, 3);
+    let output = [Term::Label(extents.len() as Label - 1)];
+    let terms: Vec<Vec<Term>> = labels
+        .iter()
+        .map(|labels| labels.iter().map(|&label| Term::Label(label)).collect())
+        .collect();
+    let shapes: Vec<Vec<usize>> = labels
+        .iter()
+        .map(|labels| labels.iter().map(|&label| extents[label as usize]).collect())
+        .collect();
+    let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
+    let subscripts = Subscripts::from_terms(&terms, Some(&output), |label| label.to_string()).unwrap();
+    let bound = subscripts.bind(&shapes).unwrap();
+    (subscripts, bound)
+}
+
+#[test]
+fn refining_never_makes_an_order_dearer() {
+    let mut better = 0;
+    for seed in 0..20 {
+        let (_, bound) = network(12 + seed as usize, 14, 4, seed);
+        let pairs = greedy::pairs(&bound, Judgement::PLAIN, &[]);
+        let operands = bound.inputs.len();
+        let mut tree = Tree::new(&bound, &pairs, &[]);
+        let cost_of = |pairs: Vec<[usize; 2]>| {
+            let path = Path::from_numbers(operands, pairs.into_iter().map(|pair| pair.to_vec()).collect());
+            // Every tensor once, and one left.
+            let again = Path::from_positions(operands, &path.positions()).unwrap();
+            assert_eq!(again.steps().len(), operands - 1);
+            path_cost(&bound, &path).flops
+        };
+        let mut last = tree.total();
+        assert_eq!(last, cost_of(pairs));
+        for leaves in [3, 5, 7] {
+            tree.refine(leaves, 2);
+            let now = tree.total();
+            assert!(now <= last * (1.0 + 1e-12), "{seed}: {now} {last}");
+            let real = cost_of(tree.pairs());
+            assert!((now - real).abs() <= 1e-12 * real, "{seed}: {now} {real}");
+            better += usize::from(now < last);
+            last = now;
+        }
+    }
+    assert!(better > 20, "{better}");
+}
+
+#[test]
+fn a_few_operands_that_cost_much_are_contracted_in_the_cheapest_order() {
+    for seed in 0..30 {
+        let (subscripts, bound) = network(7, 5, 40, 100 + seed);
+        let cost = |optimize: Optimize| {
+            let path = find_path(&subscripts, &bound, &optimize).unwrap();
+            assert_eq!(find_path(&subscripts, &bound, &optimize).unwrap(), path);
+            path_cost(&bound, &path).flops
+        };
+        let (optimal, greedy) = (cost(Optimize::Optimal), cost(Optimize::Greedy));
+        // Unless it is so cheap that looking for more would cost more.
+        assert!(
+            greedy <= optimal * (1.0 + 1e-9) || greedy < 7.0 * 5e3,
+            "{seed}: {greedy} {optimal}"
+        );
+    }
+}
+
+#[test]
+fn of_equally_good_orders_the_one_that_needs_less_memory_is_taken() {
+    // Equal matrices: from one end to the other, not in a balanced tree.
+    let chain: Vec<Vec<Term>> = (0..16).map(|at| [at, at + 1].map(Term::Label).to_vec()).collect();
+    let subscripts = Subscripts::from_terms(&chain, None, |label| label.to_string()).unwrap();
+    let shape: &[usize] = &[4, 4];
+    let bound = subscripts.bind(&[shape; 16]).unwrap();
+    let pairs = find_path(&subscripts, &bound, &Optimize::Greedy).unwrap().pairs();
+    let chained = pairs.windows(2).enumerate();
+    let last = |at: usize| 16 + at;
+    assert!(
+        chained.into_iter().all(|(at, pair)| pair[1].contains(&last(at))),
+        "{pairs:?}"
+    );
+}
+
+#[test]
+fn constants_weigh_less() {
+    let (subscripts, bound) = bound("ai,ij,jk,kl->al", &[&[1, 8], &[8, 8], &[8, 8], &[8, 8]]);
+    for optimize in [Optimize::Auto, Optimize::Greedy, Optimize::Optimal] {
+        let free = find_path(&subscripts, &bound, &optimize).unwrap();
+        assert!(free.pairs()[0].contains(&0), "{free:?}");
+        let path = find_path_with(&subscripts, &bound, &optimize, &[1, 2, 3]).unwrap();
+        assert!(path.pairs()[2].contains(&0), "{path:?}");
+        // One constant changes nothing.
+        assert_eq!(
+            find_path_with(&subscripts, &bound, &optimize, &[2]).unwrap(),
+            free
+        );
+    }
+    // A given order stays.
+    let given = Optimize::Path(vec![vec![0, 1], vec![0, 2], vec![0, 1]]);
+    let path = find_path_with(&subscripts, &bound, &given, &[1, 2, 3]).unwrap();
+    assert_eq!(path.pairs()[0], [0, 1]);
 }

@@ -2,129 +2,12 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
-use treadle_contract::{OperandSpec, Plan, PlanRequest};
-use treadle_core::subscripts::Subscripts;
-use treadle_core::{DType, Scalar};
-use treadle_engine::{BorrowedPlan, CacheKey, CpuEngine};
 
-use super::{call_package, execute, operands_tuple, view};
-use crate::convert::{ArrayView, exact_array_of, new_array};
-use crate::door;
+use super::contract::{FEW, Settings, Target, can_take, contract, contract_with, is_native, view_of};
+use super::source::Source;
+use super::{Given, call_package, interleaved, operands_tuple, options};
+use crate::convert::{ArrayView, exact_array_of};
 use crate::engine::PyCpuEngine;
-use crate::errors::raise;
-
-/// Tags keep keys of different makers apart.
-pub(super) const TAG_SIMPLE: u64 = 1;
-pub(super) const TAG_GENERAL: u64 = 2;
-
-/// Adds shape and strides of an operand to a key.
-#[inline]
-pub(super) fn push_layout(key: &mut CacheKey, array: &ArrayView<'_>) {
-    key.push_layout(array.shape(), array.byte_strides());
-}
-
-/// What the plan has to know of an operand.
-pub(super) fn operand_spec(array: &ArrayView<'_>, conj: bool) -> OperandSpec {
-    OperandSpec {
-        shape: array.sizes(),
-        strides: array.strides(),
-        conj,
-    }
-}
-
-/// Dtypes that the core contracts as they are; half precisions are widened by the package first.
-#[inline]
-pub(super) fn is_native(dtype: DType) -> bool {
-    !matches!(dtype, DType::F16 | DType::BF16)
-}
-
-#[cold]
-fn make_plan(
-    engine: &mut CpuEngine,
-    key: &CacheKey,
-    subscripts: &str,
-    dtype: DType,
-    arrays: &[ArrayView<'_>],
-) -> treadle_core::Result<BorrowedPlan<Plan>> {
-    let subscripts = Subscripts::parse(subscripts)?;
-    let operands = arrays.iter().map(|array| operand_spec(array, false)).collect();
-    let mut request = PlanRequest::new(dtype, subscripts, operands);
-    request.isa = engine.options().isa;
-    Ok(engine.keep(key, Plan::new(&request)?))
-}
-
-/// The most operands that take the hot path; their pointers stand on the stack.
-const PLAIN_OPERANDS: usize = 8;
-
-/// Contracts plain arrays of one dtype with every option at its default.
-#[inline]
-pub(super) fn contract_plain<'py>(
-    py: Python<'py>,
-    slf: &PyCpuEngine,
-    operation: &'static str,
-    subscripts: &str,
-    arrays: &[ArrayView<'_>],
-) -> PyResult<Bound<'py, PyAny>> {
-    let cell = slf.cell();
-    let mut engine = door::enter(py, cell, operation)?;
-    let dtype = arrays[0].dtype;
-    let mut key = CacheKey::new();
-    key.push(TAG_SIMPLE | (dtype as u64) << 8 | engine.options().isa.map_or(0, |isa| isa as u64 + 1) << 16);
-    key.push_bytes(subscripts.as_bytes());
-    for array in arrays {
-        push_layout(&mut key, array);
-    }
-    let plan = match engine.plan(&key) {
-        Some(plan) => plan,
-        None => make_plan(&mut engine, &key, subscripts, dtype, arrays)
-            .map_err(|error| raise(py, error.in_operation(operation)))?,
-    };
-    let (out, data) = new_array(
-        py,
-        dtype,
-        plan.output_shape(),
-        Some(plan.output_strides()),
-        engine.buffers(),
-    )?;
-    let mut pointers = [std::ptr::null_mut(); PLAIN_OPERANDS];
-    for (pointer, array) in pointers.iter_mut().zip(arrays) {
-        *pointer = array.data;
-    }
-    // SAFETY: the key holds shapes, strides and dtype of these very arrays, so the plan is theirs; the output is
-    // new and of the plan's own layout.
-    unsafe {
-        execute::execute(
-            py,
-            cell,
-            operation,
-            &mut engine,
-            &plan,
-            &pointers[..arrays.len()],
-            data,
-            Scalar::ONE,
-            Scalar::ZERO,
-        )?;
-    }
-    let is_scalar = plan.output_shape().is_empty();
-    engine.put_back(plan);
-    drop(engine);
-    if is_scalar { view::to_scalar(out) } else { Ok(out) }
-}
-
-/// An argument that may be left out. `None` is given: an operand that is `None` is an error, not a missing one.
-///
-/// Borrowed, for a call that looks at fourteen arguments notices fourteen reference counts.
-#[derive(Clone, Copy)]
-struct Given<'a, 'py>(Option<Borrowed<'a, 'py, PyAny>>);
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Given<'a, 'py> {
-    type Error = std::convert::Infallible;
-
-    #[inline(always)]
-    fn extract(object: Borrowed<'a, 'py, PyAny>) -> Result<Self, Self::Error> {
-        Ok(Given(Some(object)))
-    }
-}
 
 /// The options in the order of the signature.
 const OPTIONS: [&str; 10] = [
@@ -143,9 +26,7 @@ const OPTIONS: [&str; 10] = [
 /// `None` is every option's word for its default.
 #[cold]
 fn are_defaults(options: &[Given<'_, '_>]) -> bool {
-    options
-        .iter()
-        .all(|option| option.0.is_none_or(|object| object.is_none()))
+    options.iter().all(Given::is_none)
 }
 
 /// The options that were given, for the package.
@@ -168,15 +49,20 @@ fn contract_one<'py>(
     object: &Bound<'py, PyAny>,
     array: &ArrayView<'_>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let bound = Subscripts::parse(subscripts)
-        .and_then(|subscripts| subscripts.bind(&[&array.sizes()]))
-        .map_err(|error| raise(py, error.in_operation("einsum")))?;
-    let Some((shape, strides)) = view::view_layout(&bound, array) else {
-        return contract_plain(py, slf, "einsum", subscripts, std::slice::from_ref(array));
-    };
-    let _engine = door::enter(py, slf.cell(), "einsum")?;
-    // SAFETY: each stride is a sum of the operand's strides along axes of that one length.
-    unsafe { view::new_view(object, array, &shape, &strides) }
+    let source = Source::Text(subscripts);
+    if let Some(view) = view_of(py, slf, "einsum", &source, object, array)? {
+        return Ok(view);
+    }
+    let arrays = std::slice::from_ref(array);
+    contract_with(
+        py,
+        slf,
+        "einsum",
+        &source,
+        arrays,
+        Target::New,
+        &Settings::DEFAULT,
+    )
 }
 
 /// Three to eight plain arrays of the first one's dtype, or nothing.
@@ -184,13 +70,13 @@ fn plain_network<'a>(
     first: Borrowed<'a, '_, PyAny>,
     second: Borrowed<'a, '_, PyAny>,
     rest: &'a Bound<'_, PyTuple>,
-) -> Option<([ArrayView<'a>; PLAIN_OPERANDS], usize)> {
+) -> Option<([ArrayView<'a>; FEW], usize)> {
     let count = rest.len() + 2;
-    if count > PLAIN_OPERANDS {
+    if count > FEW {
         return None;
     }
     let first = exact_array_of(first).filter(|array| is_native(array.dtype))?;
-    let mut arrays = [first; PLAIN_OPERANDS];
+    let mut arrays = [first; FEW];
     arrays[1] = exact_array_of(second)?;
     for (slot, object) in arrays[2..].iter_mut().zip(rest.iter_borrowed()) {
         // The tuple keeps its items for as long as it is borrowed.
@@ -200,6 +86,93 @@ fn plain_network<'a>(
         .iter()
         .all(|array| array.dtype == first.dtype)
         .then_some((arrays, count))
+}
+
+/// The road between the hottest and the package: builtin options, any number of plain arrays of one dtype, and the
+/// interleaved form with small numbers. `None` leaves the call to the package, which also says what is wrong with it.
+#[inline(never)]
+fn contract_plain_options<'py>(
+    slf: &Bound<'py, PyCpuEngine>,
+    subscripts: &Bound<'py, PyAny>,
+    a: Given<'_, 'py>,
+    b: Given<'_, 'py>,
+    rest: &Bound<'py, PyTuple>,
+    given: &[Given<'_, 'py>; 10],
+) -> Option<PyResult<Bound<'py, PyAny>>> {
+    let py = slf.py();
+    let [
+        out,
+        dtype,
+        casting,
+        order,
+        optimize,
+        alpha,
+        beta,
+        conj,
+        route,
+        memory_limit,
+    ] = given;
+    if !dtype.is_none() || !casting.is_none() {
+        return None;
+    }
+    let positional = [a, b];
+    let objects = positional
+        .iter()
+        .filter_map(|given| given.0)
+        .chain(rest.iter_borrowed());
+    let mut arrays: Vec<ArrayView<'_>> = Vec::with_capacity(rest.len() + 2);
+    let source = if let Ok(text) = subscripts.cast::<PyString>() {
+        for object in objects {
+            arrays.push(exact_array_of(object)?);
+        }
+        Source::Text(text.to_str().ok()?)
+    } else {
+        arrays.push(exact_array_of(subscripts.as_borrowed())?);
+        Source::Lists(interleaved::read(objects, &mut arrays)?)
+    };
+    let first = arrays.first()?;
+    let dtype = first.dtype;
+    if !is_native(dtype) || arrays.iter().any(|array| array.dtype != dtype) {
+        return None;
+    }
+    let (alpha, beta) = options::factors(alpha, beta, dtype)?;
+    let order = options::order(order)?;
+    let route = options::route(route)?;
+    let optimize = options::optimize(optimize)?;
+    let memory_limit = options::memory_limit(memory_limit)?;
+    let conj = options::conj(conj, arrays.len())?;
+    let settings = Settings {
+        alpha,
+        beta,
+        order,
+        route,
+        optimize: &optimize,
+        memory_limit,
+        conj: &conj,
+    };
+    let target = match out.given() {
+        None => Target::New,
+        Some(out) => {
+            let array = exact_array_of(out)?;
+            if array.dtype != dtype || !can_take(&array, &arrays) {
+                return None;
+            }
+            Target::Out(out, array)
+        }
+    };
+    if arrays.len() == 1 && matches!(target, Target::New) {
+        // Perhaps a view.
+        return None;
+    }
+    if !beta.is_zero() && matches!(target, Target::New) {
+        return None;
+    }
+    let result = contract_with(py, slf.get(), "einsum", &source, &arrays, target, &settings);
+    if result.is_err() && !source.is_text() {
+        // The package says it in the caller's labels.
+        return None;
+    }
+    Some(result)
 }
 
 #[pymethods]
@@ -224,15 +197,18 @@ impl PyCpuEngine {
     ///     Memory order of a new result.
     /// optimize : str, bool, path or callable, default "auto"
     ///     Order of the pairwise steps: "auto", "greedy", "optimal", False (from left to right), True (greedy), an
-    ///     explicit path, or an optimizer of opt_einsum's or cotengra's kind.
+    ///     explicit path, or an optimizer or tree of opt_einsum's or cotengra's. "auto" tries every order of up to five
+    ///     operands; for larger networks whose contraction is long it takes opt_einsum's path where that is installed
+    ///     and finds a cheaper one.
     /// alpha, beta : number, default 1 and 0
     ///     ``alpha * contraction + beta * out``. With ``beta=0`` `out` is never read, with ``alpha=0`` no operand.
     /// conj : sequence of bool, optional
     ///     One flag an operand: read it conjugated.
     /// route : str, default "auto"
-    ///     "auto", "reference", "elementwise", "gemm", "transpose" or "packed"; honoured or refused.
+    ///     "auto", "reference", "elementwise", "gemm" or "packed"; honoured or refused.
     /// memory_limit : int, optional
-    ///     Most elements of an intermediate; larger ones are refused.
+    ///     Most elements of an intermediate. Where one would have more, labels are sliced: the contraction is done in
+    ///     parts, one after the other. Refused where slicing every label would not do.
     ///
     /// Returns
     /// -------
@@ -293,11 +269,24 @@ impl PyCpuEngine {
             route,
             memory_limit,
         ];
-        if (options.iter().all(|option| option.0.is_none()) || are_defaults(&options))
+        let is_default = options.iter().all(|option| option.0.is_none()) || are_defaults(&options);
+        if is_default
             && let Given(Some(first)) = a
             && let Ok(text) = subscripts.cast::<PyString>()
             && let Ok(text) = text.to_str()
         {
+            let plain = |arrays: &[ArrayView<'_>]| {
+                let source = Source::Text(text);
+                contract(
+                    py,
+                    slf.get(),
+                    "einsum",
+                    &source,
+                    arrays,
+                    Target::New,
+                    &Settings::DEFAULT,
+                )
+            };
             match b {
                 Given(None) => {
                     if let Some(array) = exact_array_of(first).filter(|array| is_native(array.dtype)) {
@@ -309,15 +298,18 @@ impl PyCpuEngine {
                         && left.dtype == right.dtype
                         && is_native(left.dtype)
                     {
-                        return contract_plain(py, slf.get(), "einsum", text, &[left, right]);
+                        return plain(&[left, right]);
                     }
                 }
                 Given(Some(second)) => {
                     if let Some((arrays, count)) = plain_network(first, second, operands) {
-                        return contract_plain(py, slf.get(), "einsum", text, &arrays[..count]);
+                        return plain(&arrays[..count]);
                     }
                 }
             }
+        }
+        if let Some(result) = contract_plain_options(slf, subscripts, a, b, operands, &options) {
+            return result;
         }
         let operands = operands_tuple(py, &[a.0, b.0], operands)?;
         call_package(

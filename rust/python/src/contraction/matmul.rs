@@ -1,13 +1,17 @@
 //! `engine.matmul` and `engine.dot`: two matrices of one floating dtype go straight to the kernel.
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use treadle_core::{DType, Scalar};
 use treadle_engine::CpuEngine;
 use treadle_kernels::{Isa, Matrix, Product};
 
-use super::einsum::{contract_plain, is_native};
-use super::{all_absent, call_package};
-use crate::convert::{ArrayView, exact_array, new_array};
+use super::contract::{Settings, Target, can_take, contract, contract_with, is_native};
+use super::execute::PooledScratch;
+use super::source::Source;
+use super::tensordot::pairing;
+use super::{Given, call_package};
+use crate::convert::{ArrayView, exact_array, exact_array_of, new_array};
 use crate::door::{self, Address, Poll};
 use crate::engine::PyCpuEngine;
 
@@ -24,21 +28,6 @@ fn fits(left: &ArrayView<'_>, right: &ArrayView<'_>) -> bool {
         && left.size(1) == right.size(0)
 }
 
-/// True when `out` is a plain matrix of the right kind that lies apart from both operands.
-#[inline]
-fn takes(out: &ArrayView<'_>, left: &ArrayView<'_>, right: &ArrayView<'_>) -> bool {
-    let apart = |a: (usize, usize), b: (usize, usize)| a.1 <= b.0 || b.1 <= a.0;
-    let bounds = out.byte_bounds();
-    out.dtype == left.dtype
-        && out.ndim() == 2
-        && out.size(0) == left.size(0)
-        && out.size(1) == right.size(1)
-        && out.is_writeable()
-        && out.is_certainly_injective()
-        && apart(bounds, left.byte_bounds())
-        && apart(bounds, right.byte_bounds())
-}
-
 /// Subscripts of a product of plain arrays that is no product of two matrices of floats; `None` where sizes do not
 /// fit (the slow path says how) or where the two functions differ.
 #[inline]
@@ -50,17 +39,10 @@ fn plain_subscripts(operation: &str, left: &ArrayView<'_>, right: &ArrayView<'_>
     if left.size(rows - 1) != right.size(columns.saturating_sub(2)) {
         return None;
     }
-    let batch = |array: &ArrayView<'_>| array.shape().len().saturating_sub(2);
-    let (one, other) = (&left.shape()[..batch(left)], &right.shape()[..batch(right)]);
     if operation == "dot" && rows.max(columns) > 2 {
         return None;
     }
-    let agree = one
-        .iter()
-        .rev()
-        .zip(other.iter().rev())
-        .all(|(&a, &b)| a == b || a == 1 || b == 1);
-    if !agree {
+    if !batches_fit(left, right, 2, 2) {
         return None;
     }
     Some(match (rows, columns) {
@@ -71,6 +53,22 @@ fn plain_subscripts(operation: &str, left: &ArrayView<'_>, right: &ArrayView<'_>
     })
 }
 
+/// True when the axes in front of the last few stretch to each other.
+#[inline]
+pub(super) fn batches_fit(
+    left: &ArrayView<'_>,
+    right: &ArrayView<'_>,
+    left_core: usize,
+    right_core: usize,
+) -> bool {
+    let one = &left.shape()[..left.ndim().saturating_sub(left_core)];
+    let other = &right.shape()[..right.ndim().saturating_sub(right_core)];
+    one.iter()
+        .rev()
+        .zip(other.iter().rev())
+        .all(|(&a, &b)| a == b || a == 1 || b == 1)
+}
+
 #[inline]
 fn multiply<'py>(
     py: Python<'py>,
@@ -78,14 +76,14 @@ fn multiply<'py>(
     operation: &'static str,
     left: &ArrayView<'_>,
     right: &ArrayView<'_>,
-    out: Option<(&Bound<'py, PyAny>, ArrayView<'_>)>,
+    out: Option<(Borrowed<'_, 'py, PyAny>, ArrayView<'_>)>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let cell = slf.cell();
     let (m, k, n) = (left.size(0), left.size(1), right.size(1));
     let mut engine = door::enter(py, cell, operation)?;
     let dtype = left.dtype;
     let (result, data, strides) = match out {
-        Some((object, view)) => (object.clone(), view.data, (view.stride(0), view.stride(1))),
+        Some((object, view)) => ((*object).clone(), view.data, (view.stride(0), view.stride(1))),
         None => {
             let (array, data) = new_array(py, dtype, &[m, n], None, engine.buffers())?;
             (array, data, (n as isize, 1))
@@ -103,6 +101,7 @@ fn multiply<'py>(
     let isa = engine.options().isa.unwrap_or_else(Isa::detect);
     let run = move |engine: &mut CpuEngine, poll: Option<Poll<'_>>| {
         let mut parts = engine.begin()?;
+        let mut scratch = PooledScratch::new(parts.buffers);
         let never = || false;
         let mut token = match poll {
             Some(poll) => parts.token.with_poll(poll),
@@ -116,6 +115,7 @@ fn multiply<'py>(
                 isa,
                 &mut token,
                 parts.batch,
+                &mut scratch,
                 &product,
                 a.get(),
                 b.get(),
@@ -142,34 +142,67 @@ fn try_plain<'py>(
     operation: &'static str,
     a: &Bound<'py, PyAny>,
     b: &Bound<'py, PyAny>,
-    out: &Option<Bound<'py, PyAny>>,
+    out: Given<'_, 'py>,
 ) -> Option<PyResult<Bound<'py, PyAny>>> {
+    let py = slf.py();
     let (left, right) = (exact_array(a)?, exact_array(b)?);
-    if !fits(&left, &right) {
-        let subscripts = if out.is_none() {
-            plain_subscripts(operation, &left, &right)?
-        } else {
-            return None;
-        };
-        return Some(contract_plain(
-            slf.py(),
-            slf.get(),
-            operation,
-            subscripts,
-            &[left, right],
-        ));
-    }
-    let target = match out {
+    let target = match out.given() {
         None => None,
         Some(object) => {
-            let view = exact_array(object)?;
-            if !takes(&view, &left, &right) {
+            let array = exact_array_of(object)?;
+            if !can_take(&array, &[left, right]) {
                 return None;
             }
-            Some((object, view))
+            Some((object, array))
         }
     };
-    Some(multiply(slf.py(), slf.get(), operation, &left, &right, target))
+    if fits(&left, &right)
+        && target.as_ref().is_none_or(|(_, out)| {
+            out.ndim() == 2 && out.size(0) == left.size(0) && out.size(1) == right.size(1)
+        })
+    {
+        return Some(multiply(py, slf.get(), operation, &left, &right, target));
+    }
+    let arrays = [left, right];
+    if let Some(text) = plain_subscripts(operation, &left, &right) {
+        let source = Source::Text(text);
+        return Some(match target {
+            None => contract(
+                py,
+                slf.get(),
+                operation,
+                &source,
+                &arrays,
+                Target::New,
+                &Settings::DEFAULT,
+            ),
+            Some((object, out)) => contract_with(
+                py,
+                slf.get(),
+                operation,
+                &source,
+                &arrays,
+                Target::Out(object, out),
+                &Settings::DEFAULT,
+            ),
+        });
+    }
+    if operation != "dot" {
+        return None;
+    }
+    // Higher axes pair off.
+    let axis = right.ndim().saturating_sub(2);
+    let text = pairing(&left, &right, &[left.ndim().checked_sub(1)?], &[axis])?;
+    let target = target.map_or(Target::New, |(object, out)| Target::Out(object, out));
+    Some(contract_with(
+        py,
+        slf.get(),
+        operation,
+        &Source::Text(text.as_str()),
+        &arrays,
+        target,
+        &Settings::DEFAULT,
+    ))
 }
 
 #[pymethods]
@@ -184,6 +217,11 @@ impl PyCpuEngine {
     ///     Where to write: shape ``(..., M, N)``, sharing no element with `a` or `b`.
     /// dtype, casting, order : optional
     ///     As for :meth:`einsum`; ``casting`` defaults to ``"same_kind"`` as numpy's.
+    /// axes : list of tuple, optional
+    ///     Where the axes of the matrices stand in `a`, in `b` and in the result, as numpy's:
+    ///     ``[(-2, -1), (-2, -1), (-2, -1)]`` unless given.
+    /// subok : bool, default False
+    ///     Results are plain arrays; True is refused.
     ///
     /// Returns
     /// -------
@@ -207,20 +245,18 @@ impl PyCpuEngine {
     /// array([[1., 2.],
     ///        [3., 4.]])
     #[pyo3(
-        signature = (a, b, /, out = None, *, dtype = None, casting = None, order = None),
-        text_signature = "($self, a, b, /, out=None, *, dtype=None, casting='same_kind', order='K')"
+        signature = (a, b, /, out = Given(None), **options),
+        text_signature = "($self, a, b, /, out=None, *, dtype=None, casting='same_kind', order='K', axes=None, subok=False)"
     )]
-    fn matmul<'py>(
+    fn matmul<'a, 'py>(
         slf: &Bound<'py, Self>,
         a: Bound<'py, PyAny>,
         b: Bound<'py, PyAny>,
-        out: Option<Bound<'py, PyAny>>,
-        dtype: Option<Bound<'py, PyAny>>,
-        casting: Option<Bound<'py, PyAny>>,
-        order: Option<Bound<'py, PyAny>>,
+        out: Given<'a, 'py>,
+        options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if all_absent(&[&dtype, &casting, &order])
-            && let Some(result) = try_plain(slf, "matmul", &a, &b, &out)
+        if options.is_none()
+            && let Some(result) = try_plain(slf, "matmul", &a, &b, out)
         {
             return result;
         }
@@ -228,8 +264,8 @@ impl PyCpuEngine {
             slf.py(),
             "treadle._products",
             "matmul",
-            (slf, a, b, out, dtype, casting, order),
-            None,
+            (slf, a, b, out.object()),
+            options,
         )
     }
 
@@ -257,16 +293,22 @@ impl PyCpuEngine {
     /// >>> import numpy as np, treadle as td
     /// >>> float(td.CpuEngine.serial().dot(np.array([1.0, 2.0]), np.array([3.0, 4.0])))
     /// 11.0
-    #[pyo3(signature = (a, b, out = None))]
-    fn dot<'py>(
+    #[pyo3(signature = (a, b, out = Given(None)), text_signature = "($self, a, b, out=None)")]
+    fn dot<'a, 'py>(
         slf: &Bound<'py, Self>,
         a: Bound<'py, PyAny>,
         b: Bound<'py, PyAny>,
-        out: Option<Bound<'py, PyAny>>,
+        out: Given<'a, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if let Some(result) = try_plain(slf, "dot", &a, &b, &out) {
+        if let Some(result) = try_plain(slf, "dot", &a, &b, out) {
             return result;
         }
-        call_package(slf.py(), "treadle._products", "dot", (slf, a, b, out), None)
+        call_package(
+            slf.py(),
+            "treadle._products",
+            "dot",
+            (slf, a, b, out.object()),
+            None,
+        )
     }
 }

@@ -21,21 +21,26 @@ pub(super) fn to_scalar(array: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     }
 }
 
+/// True when one operand of that shape loses nothing: no label is summed and no axis stretches.
+pub(super) fn is_view(bound: &BoundSubscripts, shape: &[usize]) -> bool {
+    let labels: &[Label] = &bound.inputs[0];
+    labels.iter().all(|label| bound.output.contains(label))
+        && labels
+            .iter()
+            .zip(shape)
+            .all(|(&label, &size)| bound.extents[label as usize] == size)
+}
+
 /// Shape and byte strides of the view that one operand with nothing summed is; `None` when something is summed or
 /// an axis stretches.
 pub(super) fn view_layout(
     bound: &BoundSubscripts,
     array: &ArrayView<'_>,
 ) -> Option<(Vec<usize>, Vec<isize>)> {
-    let labels: &[Label] = &bound.inputs[0];
-    let all_kept = labels.iter().all(|label| bound.output.contains(label));
-    let stretched = labels
-        .iter()
-        .zip(array.shape())
-        .any(|(&l, &size)| bound.extents[l as usize] != size as usize);
-    if !all_kept || stretched {
+    if !is_view(bound, &array.sizes()) {
         return None;
     }
+    let labels: &[Label] = &bound.inputs[0];
     let strides = bound
         .output
         .iter()

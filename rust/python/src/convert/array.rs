@@ -12,6 +12,9 @@ use treadle_core::DType;
 /// numpy's `NPY_ARRAY_ALIGNED` and `NPY_ARRAY_WRITEABLE`.
 const ALIGNED: c_int = 0x0100;
 const WRITEABLE: c_int = 0x0400;
+/// numpy's `NPY_ARRAY_C_CONTIGUOUS` and `NPY_ARRAY_F_CONTIGUOUS`.
+const C_CONTIGUOUS: c_int = 0x0001;
+const CONTIGUOUS: c_int = 0x0003;
 
 struct ArrayType(*mut PyTypeObject);
 // SAFETY: the address of a static type object; it is compared, never followed.
@@ -21,7 +24,7 @@ unsafe impl Sync for ArrayType {}
 
 /// The type object of `numpy.ndarray`.
 #[inline]
-fn array_type(py: Python<'_>) -> *mut PyTypeObject {
+pub(super) fn array_type(py: Python<'_>) -> *mut PyTypeObject {
     static ARRAY_TYPE: PyOnceLock<ArrayType> = PyOnceLock::new();
     ARRAY_TYPE
         .get_or_init(py, || {
@@ -48,10 +51,13 @@ pub(crate) struct ArrayView<'a> {
     array: PhantomData<&'a ()>,
 }
 
-/// numpy's type number as our dtype.
+/// True where C's `long` has 64 bits; there `int64` is `long`, elsewhere `long` is `int32` and `long long` is `int64`.
+const LONG_IS_64: bool = size_of::<c_long>() == 8;
+
+/// numpy's type number as our dtype, for the numbers that numpy's own names have: an `int64` of another C name takes
+/// the slow road, where the result gets that name too.
 #[inline]
 fn dtype_of(type_num: c_int) -> Option<DType> {
-    let long_is_64 = size_of::<c_long>() == 8;
     Some(match type_num {
         12 => DType::F64,
         11 => DType::F32,
@@ -62,33 +68,46 @@ fn dtype_of(type_num: c_int) -> Option<DType> {
         2 => DType::U8,
         3 => DType::I16,
         4 => DType::U16,
+        5 if LONG_IS_64 => DType::I32,
+        6 if LONG_IS_64 => DType::U32,
+        7 if LONG_IS_64 => DType::I64,
+        7 => DType::I32,
+        8 if LONG_IS_64 => DType::U64,
+        8 => DType::U32,
+        9 if !LONG_IS_64 => DType::I64,
+        10 if !LONG_IS_64 => DType::U64,
+        23 => DType::F16,
+        _ => return None,
+    })
+}
+
+/// As `dtype_of`, for the second C names of 32 and 64 bits.
+#[cold]
+fn dtype_of_second_name(type_num: c_int) -> Option<DType> {
+    Some(match type_num {
         5 => DType::I32,
         6 => DType::U32,
-        7 if long_is_64 => DType::I64,
-        7 => DType::I32,
-        8 if long_is_64 => DType::U64,
-        8 => DType::U32,
         9 => DType::I64,
         10 => DType::U64,
-        23 => DType::F16,
         _ => return None,
     })
 }
 
 /// numpy's type number of our dtype; `None` for bfloat16, which is not numpy's own.
 pub(crate) fn type_num(dtype: DType) -> Option<c_int> {
-    let long_is_64 = size_of::<c_long>() == 8;
     Some(match dtype {
         DType::Bool => 0,
         DType::I8 => 1,
         DType::U8 => 2,
         DType::I16 => 3,
         DType::U16 => 4,
-        DType::I32 => 5,
-        DType::U32 => 6,
-        DType::I64 if long_is_64 => 7,
+        DType::I32 if LONG_IS_64 => 5,
+        DType::I32 => 7,
+        DType::U32 if LONG_IS_64 => 6,
+        DType::U32 => 8,
+        DType::I64 if LONG_IS_64 => 7,
         DType::I64 => 9,
-        DType::U64 if long_is_64 => 8,
+        DType::U64 if LONG_IS_64 => 8,
         DType::U64 => 10,
         DType::F16 => 23,
         DType::F32 => 11,
@@ -108,6 +127,21 @@ pub(crate) fn exact_array<'a>(object: &'a Bound<'_, PyAny>) -> Option<ArrayView<
 /// As [`exact_array`], for an object that something else holds.
 #[inline(always)]
 pub(crate) fn exact_array_of<'a>(object: Borrowed<'a, '_, PyAny>) -> Option<ArrayView<'a>> {
+    read(object, dtype_of)
+}
+
+/// As [`exact_array`], under whichever C name the dtype goes.
+pub(crate) fn array_of_any_name<'a>(object: &'a Bound<'_, PyAny>) -> Option<ArrayView<'a>> {
+    read(object.as_borrowed(), |number| {
+        dtype_of(number).or_else(|| dtype_of_second_name(number))
+    })
+}
+
+#[inline(always)]
+fn read<'a>(
+    object: Borrowed<'a, '_, PyAny>,
+    dtype_of: impl FnOnce(c_int) -> Option<DType>,
+) -> Option<ArrayView<'a>> {
     let pointer = object.as_ptr();
     // SAFETY: `object` is a live object.
     if unsafe { Py_TYPE(pointer) } != array_type(object.py()) {
@@ -195,6 +229,24 @@ impl<'a> ArrayView<'a> {
         self.flags & WRITEABLE != 0
     }
 
+    /// All elements in C order along one axis, if they stand so that one stride reaches them; `room` holds size and
+    /// stride of that axis.
+    pub(crate) fn flat<'b>(&'b self, room: &'b mut [isize; 2]) -> Option<ArrayView<'b>> {
+        if self.ndim != 1 && self.flags & C_CONTIGUOUS == 0 {
+            return None;
+        }
+        // The sizes of an existing array have a product that fits.
+        *room = match (self.shape(), self.byte_strides()) {
+            ([size], [stride]) => [*size, *stride],
+            (shape, _) => [shape.iter().product(), self.dtype.size() as isize],
+        };
+        let mut flat: ArrayView<'b> = *self;
+        flat.shape = &raw const room[0];
+        flat.strides = &raw const room[1];
+        flat.ndim = 1;
+        Some(flat)
+    }
+
     /// The first byte of the elements and the byte behind the last; equal when there is none.
     pub(crate) fn byte_bounds(&self) -> (usize, usize) {
         let (mut low, mut high) = (self.data as usize, self.data as usize);
@@ -214,6 +266,9 @@ impl<'a> ArrayView<'a> {
 
     /// True when the elements certainly lie apart: each stride steps over everything inside it. A dense array is.
     pub(crate) fn is_certainly_injective(&self) -> bool {
+        if self.flags & CONTIGUOUS != 0 {
+            return true;
+        }
         let mut axes: Vec<(usize, usize)> = self
             .shape()
             .iter()

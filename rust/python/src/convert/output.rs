@@ -5,14 +5,14 @@ use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 use numpy::PY_ARRAY_API;
-use numpy::npyffi::{NpyTypes, PyArray_Descr, PyArrayObject, get_type_object, npy_intp};
+use numpy::npyffi::{PyArray_Descr, PyArrayObject, npy_intp};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use treadle_core::{DType, Error, ErrorCode};
 use treadle_engine::{Buffer, BufferPool};
 
-use crate::convert::array::type_num;
+use crate::convert::array::{array_type, type_num};
 use crate::errors::raise;
 
 /// From this size on memory comes from the engine's buffers: below, numpy's small-block cache is the cheapest.
@@ -24,7 +24,7 @@ const CARRAY_FLAGS: c_int = 0x0500;
 
 /// Called when the last array over the memory dies, on whatever thread holds the interpreter then.
 unsafe extern "C" fn give_back(capsule: *mut PyObject) {
-    // SAFETY: the capsule was made in `new_array` with this name and the address of a leaked `Box<Buffer>`; a
+    // SAFETY: the capsule was made in `keep_with` with this name and the address of a leaked `Box<Buffer>`; a
     // capsule's destructor runs once.
     unsafe {
         let buffer = ffi::PyCapsule_GetPointer(capsule, CAPSULE_NAME.as_ptr());
@@ -52,29 +52,63 @@ fn too_large(py: Python<'_>, shape: &[usize], dtype: DType) -> PyErr {
     )
 }
 
-/// An uninitialised array of that shape; `strides` in elements, C order without. Returns the array and its first
-/// element.
-///
-/// The caller writes every element before anyone else can see the array.
+/// What there is to know of arrays to be made, before the first is made.
+pub(crate) struct Blank {
+    number: c_int,
+    shape: Box<[usize]>,
+    /// In bytes; none for C order.
+    strides: Option<Box<[npy_intp]>>,
+    bytes: usize,
+}
+
+impl Blank {
+    /// Arrays of that shape; `strides` in elements, C order without.
+    pub(crate) fn new(
+        py: Python<'_>,
+        dtype: DType,
+        shape: &[usize],
+        strides: Option<&[isize]>,
+    ) -> PyResult<Blank> {
+        let measured = measure(py, dtype, shape, strides)?;
+        let size = dtype.size() as npy_intp;
+        Ok(Blank {
+            number: measured.number,
+            shape: shape.into(),
+            strides: strides
+                .filter(|_| !measured.is_dense)
+                .map(|strides| strides.iter().map(|stride| stride * size).collect()),
+            bytes: measured.bytes,
+        })
+    }
+
+    /// An uninitialised array and its first element. The caller writes every element before anyone else can see it.
+    #[inline]
+    pub(crate) fn make<'py>(
+        &self,
+        py: Python<'py>,
+        buffers: &BufferPool,
+    ) -> PyResult<(Bound<'py, PyAny>, *mut u8)> {
+        let strides = self
+            .strides
+            .as_ref()
+            .map_or(null_mut(), |strides| strides.as_ptr().cast_mut());
+        // SAFETY: measured by `new`; the strides are a permutation of dense ones, in bytes.
+        unsafe { allocate(py, self.number, &self.shape, strides, self.bytes, buffers) }
+    }
+}
+
+struct Measured {
+    number: c_int,
+    bytes: usize,
+    /// True for C order.
+    is_dense: bool,
+}
+
 #[inline]
-pub(crate) fn new_array<'py>(
-    py: Python<'py>,
-    dtype: DType,
-    shape: &[usize],
-    strides: Option<&[isize]>,
-    buffers: &BufferPool,
-) -> PyResult<(Bound<'py, PyAny>, *mut u8)> {
+fn measure(py: Python<'_>, dtype: DType, shape: &[usize], strides: Option<&[isize]>) -> PyResult<Measured> {
     let ndim = shape.len();
     if ndim > MAX_DIMS {
-        return Err(raise(
-            py,
-            Error::new(
-                ErrorCode::Shape,
-                format!(
-                    "the result has {ndim} axes and a numpy array at most {MAX_DIMS}; sum or reshape some"
-                ),
-            ),
-        ));
+        return Err(too_many_axes(py, ndim));
     }
     let Some(number) = type_num(dtype) else {
         return Err(PyTypeError::new_err(
@@ -89,13 +123,44 @@ pub(crate) fn new_array<'py>(
         dense = dense.wrapping_mul(shape[axis] as isize);
         bytes = bytes.and_then(|bytes| bytes.checked_mul(shape[axis]));
     }
-    let Some(bytes) = bytes.filter(|&bytes| bytes <= isize::MAX as usize) else {
-        return Err(too_large(py, shape, dtype));
-    };
+    match bytes.filter(|&bytes| bytes <= isize::MAX as usize) {
+        Some(bytes) => Ok(Measured {
+            number,
+            bytes,
+            is_dense,
+        }),
+        None => Err(too_large(py, shape, dtype)),
+    }
+}
+
+#[cold]
+fn too_many_axes(py: Python<'_>, ndim: usize) -> PyErr {
+    raise(
+        py,
+        Error::new(
+            ErrorCode::Shape,
+            format!("the result has {ndim} axes and a numpy array at most {MAX_DIMS}; sum or reshape some"),
+        ),
+    )
+}
+
+/// An uninitialised array of that shape; `strides` in elements, C order without. Returns the array and its first
+/// element.
+///
+/// The caller writes every element before anyone else can see the array.
+#[inline]
+pub(crate) fn new_array<'py>(
+    py: Python<'py>,
+    dtype: DType,
+    shape: &[usize],
+    strides: Option<&[isize]>,
+    buffers: &BufferPool,
+) -> PyResult<(Bound<'py, PyAny>, *mut u8)> {
+    let measured = measure(py, dtype, shape, strides)?;
     // numpy lays out C order by itself, for less than it takes to check what we would say.
     let mut steps = [MaybeUninit::<npy_intp>::uninit(); MAX_DIMS];
     let steps = match strides {
-        Some(strides) if !is_dense => {
+        Some(strides) if !measured.is_dense => {
             for (step, &stride) in steps.iter_mut().zip(strides) {
                 step.write(stride * dtype.size() as npy_intp);
             }
@@ -103,25 +168,41 @@ pub(crate) fn new_array<'py>(
         }
         _ => null_mut(),
     };
+    // SAFETY: measured right here; the strides are a permutation of dense ones, in bytes.
+    unsafe { allocate(py, measured.number, shape, steps, measured.bytes, buffers) }
+}
+
+/// # Safety
+/// `number` is a dtype of numpy's own; `shape` has at most `MAX_DIMS` axes and `bytes` bytes in all, at most
+/// `isize::MAX`; `strides` is null, or has one stride an axis that permute the dense ones.
+#[inline]
+unsafe fn allocate<'py>(
+    py: Python<'py>,
+    number: c_int,
+    shape: &[usize],
+    strides: *mut npy_intp,
+    bytes: usize,
+    buffers: &BufferPool,
+) -> PyResult<(Bound<'py, PyAny>, *mut u8)> {
     let buffer = if bytes < POOLED_BYTES {
         None
     } else {
         Some(buffers.take(bytes).map_err(|error| raise(py, error))?)
     };
     let data = buffer.as_ref().map_or(null_mut(), Buffer::as_ptr);
-    // SAFETY: the interpreter is attached; `shape` and `steps` hold `ndim` values, which numpy copies
+    // SAFETY: the interpreter is attached; `shape` and `strides` hold a value an axis, which numpy copies
     // (`npy_intp` is `isize`, and no size exceeds its maximum, for the bytes were counted); numpy steals the descriptor;
-    // with `data` given, it is a block of at least `bytes` bytes, aligned for every dtype, and the strides are a
-    // permutation of dense ones, so no element lies outside. The block is tied to the array right below.
+    // with `data` given, it is a block of at least `bytes` bytes, aligned for every dtype, and no element lies outside.
+    // The block is tied to the array right below.
     unsafe {
         let descr: *mut PyArray_Descr = PY_ARRAY_API.PyArray_DescrFromType(py, number);
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
-            get_type_object(py, NpyTypes::PyArray_Type),
+            array_type(py),
             descr,
-            ndim as c_int,
+            shape.len() as c_int,
             shape.as_ptr().cast_mut().cast::<npy_intp>(),
-            steps,
+            strides,
             data.cast::<c_void>(),
             if data.is_null() { 0 } else { CARRAY_FLAGS },
             null_mut(),
@@ -129,20 +210,32 @@ pub(crate) fn new_array<'py>(
         let array = Bound::from_owned_ptr_or_err(py, array)?;
         let fields = array.as_ptr().cast::<PyArrayObject>();
         if let Some(buffer) = buffer {
-            let capsule = ffi::PyCapsule_New(
-                Box::into_raw(Box::new(buffer)).cast::<c_void>(),
-                CAPSULE_NAME.as_ptr(),
-                Some(give_back),
-            );
-            if capsule.is_null() {
-                return Err(PyErr::fetch(py));
-            }
-            // Steals the capsule.
-            if PY_ARRAY_API.PyArray_SetBaseObject(py, fields, capsule) != 0 {
-                return Err(PyErr::fetch(py));
-            }
+            keep_with(py, fields, buffer)?;
         }
         let data = (*fields).fields.data.cast::<u8>();
         Ok((array, data))
     }
+}
+
+/// Ties a block to the array over it.
+///
+/// # Safety
+/// `array` is a new array over the block, without a base.
+unsafe fn keep_with(py: Python<'_>, array: *mut PyArrayObject, buffer: Buffer) -> PyResult<()> {
+    // SAFETY: the interpreter is attached; the capsule's destructor frees what it is given here.
+    unsafe {
+        let capsule = ffi::PyCapsule_New(
+            Box::into_raw(Box::new(buffer)).cast::<c_void>(),
+            CAPSULE_NAME.as_ptr(),
+            Some(give_back),
+        );
+        if capsule.is_null() {
+            return Err(PyErr::fetch(py));
+        }
+        // Steals the capsule.
+        if PY_ARRAY_API.PyArray_SetBaseObject(py, array, capsule) != 0 {
+            return Err(PyErr::fetch(py));
+        }
+    }
+    Ok(())
 }

@@ -37,6 +37,42 @@ pub(crate) fn scalar(
     })
 }
 
+/// A builtin number, for the hot paths; `None` for anything that has to be asked what it is.
+#[inline]
+pub(crate) fn plain_scalar(object: &Bound<'_, PyAny>) -> Option<Scalar> {
+    if object.is_exact_instance_of::<PyFloat>() {
+        return object.extract::<f64>().ok().map(Scalar::Real);
+    }
+    if object.is_exact_instance_of::<PyInt>() {
+        return object
+            .extract::<i64>()
+            .ok()
+            .map(|value| Scalar::Int(value.into()));
+    }
+    let complex = object.cast_exact::<PyComplex>().ok()?;
+    Some(Scalar::Complex(complex.real(), complex.imag()))
+}
+
+/// The number as Python writes it.
+pub(crate) fn text(value: Scalar) -> String {
+    match value {
+        Scalar::Int(value) => value.to_string(),
+        Scalar::Real(value) => real(value),
+        Scalar::Complex(re, im) => {
+            let sign = if im.is_sign_negative() { "" } else { "+" };
+            format!("({}{sign}{}j)", real(re), real(im))
+        }
+    }
+}
+
+fn real(value: f64) -> String {
+    if value.is_nan() {
+        "nan".to_owned()
+    } else {
+        format!("{value:?}")
+    }
+}
+
 fn number(object: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     if object.is_instance_of::<PyFloat>() {
         return Ok(Scalar::Real(object.extract::<f64>()?));

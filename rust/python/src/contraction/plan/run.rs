@@ -1,0 +1,361 @@
+//! Running a plan: from the call's arguments to the kernels.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+use treadle_core::{Error, ErrorCode, Scalar};
+
+use super::{OPERATION, Operand, PyPlan, same};
+use crate::contraction::contract::{FEW, Settings, Target, can_take, check_factor, contract_with, view_of};
+use crate::contraction::execute::{self, Arrays};
+use crate::contraction::general::{no_accumulator, plain};
+use crate::contraction::options::factors;
+use crate::contraction::source::Source;
+use crate::contraction::{Given, call_package, view};
+use crate::convert::scalar::scalar;
+use crate::convert::{ArrayView, exact_array_of};
+use crate::door;
+use crate::engine::PyCpuEngine;
+use crate::errors::raise;
+
+impl PyPlan {
+    #[cold]
+    fn unbound(py: Python<'_>) -> PyErr {
+        raise(
+            py,
+            Error::new(
+                ErrorCode::Engine,
+                "this plan belongs to no engine, for it came out of a pickle; engine.plan(plan) gives one that does",
+            )
+            .in_operation(OPERATION),
+        )
+    }
+
+    #[inline(always)]
+    fn engine<'a>(&'a self, py: Python<'_>) -> PyResult<&'a PyCpuEngine> {
+        match &self.engine {
+            Some(engine) => Ok(engine.get()),
+            None => Err(Self::unbound(py)),
+        }
+    }
+
+    /// Runs the plan itself: arrays of the planned layouts, with the constants among them.
+    ///
+    /// # Safety
+    /// `arrays` are the free operands in order, each of the plan's dtype and like its operand; `target` is `New`, or an
+    /// output of the plan's dtype, shape and strides that shares no element with an operand or with itself.
+    #[inline(always)]
+    unsafe fn run<'py>(
+        &self,
+        py: Python<'py>,
+        arrays: &[ArrayView<'_>],
+        target: Target<'_, 'py>,
+        alpha: Scalar,
+        beta: Scalar,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let cell = self.engine(py)?.cell();
+        let mut engine = door::enter(py, cell, OPERATION)?;
+        let plan = &*self.plan;
+        let (result, data) = match &target {
+            Target::Out(object, array) => ((**object).clone(), array.data),
+            _ => self.blank.make(py, engine.buffers())?,
+        };
+        let mut few = [std::ptr::null_mut(); FEW];
+        let mut many: Vec<*mut u8>;
+        let pointers = match few.get_mut(..arrays.len()) {
+            Some(few) => few,
+            None => {
+                many = vec![std::ptr::null_mut(); arrays.len()];
+                &mut many
+            }
+        };
+        for (pointer, array) in pointers.iter_mut().zip(arrays) {
+            *pointer = array.data;
+        }
+        // SAFETY: the caller's contract; a plan with constants that belongs to an engine has prepared them.
+        unsafe {
+            execute::execute(
+                py,
+                cell,
+                OPERATION,
+                &mut engine,
+                plan,
+                Arrays {
+                    operands: pointers,
+                    prepared: self.prepared.as_deref(),
+                    out: data,
+                    alpha,
+                    beta,
+                },
+            )?;
+        }
+        drop(engine);
+        if plan.output_shape().is_empty() && matches!(target, Target::New) {
+            view::to_scalar(result)
+        } else {
+            Ok(result)
+        }
+    }
+
+    /// Contracts arrays of the planned shapes and dtype, whatever their strides.
+    fn contract<'py>(
+        &self,
+        py: Python<'py>,
+        objects: &[Borrowed<'_, 'py, PyAny>],
+        arrays: &[ArrayView<'_>],
+        target: Target<'_, 'py>,
+        alpha: Scalar,
+        beta: Scalar,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let subscripts = self.subscripts.bind(py);
+        let source = Source::read(subscripts)?;
+        if self.is_view
+            && alpha.is_one()
+            && matches!(target, Target::New)
+            && let ([object], [array]) = (objects, arrays)
+            && let Some(view) = view_of(py, self.engine(py)?, OPERATION, &source, object, array)?
+        {
+            return Ok(view);
+        }
+        let fits = match &target {
+            Target::Out(_, out) => self.takes(out),
+            _ => true,
+        };
+        if fits
+            && self
+                .free_operands()
+                .zip(arrays)
+                .all(|(operand, array)| operand.is_like(array))
+        {
+            // SAFETY: compared right here.
+            return unsafe { self.run(py, arrays, target, alpha, beta) };
+        }
+        let constants: Vec<Bound<'py, PyAny>> = self
+            .operands
+            .iter()
+            .filter_map(|operand| operand.constant.as_ref().map(|(array, _)| array.bind(py).clone()))
+            .collect();
+        let constants = constants.iter().map(plain).collect::<PyResult<Vec<_>>>()?;
+        let (mut arrays, mut constants) = (arrays.iter(), constants.iter());
+        let all: Vec<ArrayView<'_>> = self
+            .operands
+            .iter()
+            .filter_map(|operand| match operand.constant {
+                Some(_) => constants.next().copied(),
+                None => arrays.next().copied(),
+            })
+            .collect();
+        let settings = Settings {
+            alpha,
+            beta,
+            order: self.order,
+            route: self.route,
+            optimize: &self.optimize,
+            memory_limit: self.memory_limit,
+            conj: &self.conj,
+        };
+        contract_with(py, self.engine(py)?, OPERATION, &source, &all, target, &settings)
+    }
+
+    fn free_operands(&self) -> impl Iterator<Item = &Operand> {
+        self.operands.iter().filter(|operand| operand.constant.is_none())
+    }
+
+    /// True for an output of the result's shape and strides.
+    #[inline]
+    fn takes(&self, out: &ArrayView<'_>) -> bool {
+        let (shape, strides) = (self.plan.output_shape(), self.plan.output_strides());
+        out.ndim() == shape.len()
+            && (0..shape.len()).all(|axis| out.size(axis) == shape[axis] && out.stride(axis) == strides[axis])
+    }
+
+    /// The hottest call: `N` plain arrays exactly as planned, and no options.
+    #[inline(always)]
+    fn try_planned<'py, const N: usize>(
+        &self,
+        py: Python<'py>,
+        objects: [Borrowed<'_, 'py, PyAny>; N],
+    ) -> Option<PyResult<Bound<'py, PyAny>>> {
+        if !self.is_direct || self.free != N || self.is_view || self.engine.is_none() {
+            return None;
+        }
+        let mut arrays = [exact_array_of(objects[0])?; N];
+        for at in 1..N {
+            arrays[at] = exact_array_of(objects[at])?;
+        }
+        let mut expected = &*self.expected;
+        for array in &arrays {
+            let rank = array.ndim();
+            let (own, rest) = expected.split_at_checked(1 + 2 * rank)?;
+            let (sizes, strides) = own[1..].split_at(rank);
+            let is_like = own[0] == rank as isize
+                && array.dtype == self.dtype
+                && same(sizes, array.shape())
+                && same(strides, array.byte_strides());
+            if !is_like {
+                return None;
+            }
+            expected = rest;
+        }
+        // SAFETY: the arrays' dtype, shapes and strides were compared right here.
+        Some(unsafe { self.run(py, &arrays, Target::New, Scalar::ONE, Scalar::ZERO) })
+    }
+
+    /// The call with plain arrays of the planned shapes; nothing when the package has to look at it.
+    #[inline(never)]
+    fn try_plain<'py>(
+        &self,
+        py: Python<'py>,
+        objects: &[Borrowed<'_, 'py, PyAny>],
+        options: &Options<'_, 'py>,
+    ) -> Option<PyResult<Bound<'py, PyAny>>> {
+        if !self.is_direct || objects.len() != self.free || self.engine.is_none() {
+            return None;
+        }
+        let mut arrays = Vec::with_capacity(objects.len());
+        let mut operands = self.operands.iter();
+        for object in objects {
+            let array = exact_array_of(*object)?;
+            let operand = operands.by_ref().find(|operand| operand.constant.is_none())?;
+            if array.dtype != self.dtype || !same(&operand.shape, array.shape()) {
+                return None;
+            }
+            arrays.push(array);
+        }
+        let (alpha, beta) = factors(&options.alpha, &options.beta, self.dtype)?;
+        let target = match options.out.given() {
+            None if beta.is_zero() => Target::New,
+            None => return None,
+            Some(object) => {
+                let array = exact_array_of(object)?;
+                let shape = self.plan.output_shape();
+                let is_right = array.ndim() == shape.len()
+                    && (0..shape.len()).all(|axis| array.size(axis) == shape[axis])
+                    && array.dtype == self.dtype
+                    && can_take(&array, &arrays);
+                if !is_right {
+                    return None;
+                }
+                Target::Out(object, array)
+            }
+        };
+        Some(self.contract(py, objects, &arrays, target, alpha, beta))
+    }
+}
+
+/// What a call may say beside its operands.
+struct Options<'a, 'py> {
+    out: Given<'a, 'py>,
+    alpha: Given<'a, 'py>,
+    beta: Given<'a, 'py>,
+}
+
+impl<'a, 'py> Options<'a, 'py> {
+    /// From keywords; `values` keeps what they hold.
+    fn read(values: &'a [(Bound<'py, PyAny>, Bound<'py, PyAny>)]) -> PyResult<Options<'a, 'py>> {
+        let mut options = Options {
+            out: Given(None),
+            alpha: Given(None),
+            beta: Given(None),
+        };
+        for (name, value) in values {
+            let name = name.cast::<PyString>()?;
+            let place = match name.to_str()? {
+                "out" => &mut options.out,
+                "alpha" => &mut options.alpha,
+                "beta" => &mut options.beta,
+                other => {
+                    return Err(PyTypeError::new_err(format!(
+                        "Plan() got an unexpected keyword argument '{other}'"
+                    )));
+                }
+            };
+            *place = Given(Some(value.as_borrowed()));
+        }
+        Ok(options)
+    }
+}
+
+#[pymethods]
+impl PyPlan {
+    /// Contract operands.
+    #[pyo3(signature = (*operands, **options))]
+    fn __call__<'py>(
+        slf: &Bound<'py, Self>,
+        operands: &Bound<'py, PyTuple>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let plan = slf.get();
+        if options.is_none() {
+            let count = operands.len();
+            let planned = if count == 2 {
+                let objects = [operands.get_borrowed_item(0)?, operands.get_borrowed_item(1)?];
+                plan.try_planned(py, objects)
+            } else if count == 1 {
+                plan.try_planned(py, [operands.get_borrowed_item(0)?])
+            } else {
+                None
+            };
+            if let Some(result) = planned {
+                return result;
+            }
+        }
+        let values: Vec<_> = options
+            .map(|options| options.iter().collect())
+            .unwrap_or_default();
+        let options = Options::read(&values)?;
+        let objects: Vec<_> = operands.iter_borrowed().collect();
+        if let Some(result) = plan.try_plain(py, &objects, &options) {
+            return result;
+        }
+        call_package(
+            py,
+            "treadle._plans",
+            "call",
+            (
+                slf,
+                operands,
+                options.out.object(),
+                options.alpha.object(),
+                options.beta.object(),
+            ),
+            None,
+        )
+    }
+
+    /// Contracts arrays of the core's dtype that the package converted and checked; for the package.
+    fn _run<'py>(
+        slf: &Bound<'py, Self>,
+        operands: Vec<Bound<'py, PyAny>>,
+        out: Option<Bound<'py, PyAny>>,
+        alpha: &Bound<'py, PyAny>,
+        beta: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let plan = slf.get();
+        let fail = |error: Error| raise(py, error.in_operation(OPERATION));
+        let arrays = operands.iter().map(plain).collect::<PyResult<Vec<_>>>()?;
+        let is_planned = arrays.len() == plan.free
+            && plan
+                .free_operands()
+                .zip(&arrays)
+                .all(|(operand, array)| array.dtype == plan.dtype && same(&operand.shape, array.shape()));
+        if !is_planned {
+            return Err(PyTypeError::new_err("_run takes the planned arrays only"));
+        }
+        let (alpha, beta) = (
+            scalar(OPERATION, "alpha", alpha)?,
+            scalar(OPERATION, "beta", beta)?,
+        );
+        check_factor(plan.dtype, "alpha", alpha).map_err(fail)?;
+        check_factor(plan.dtype, "beta", beta).map_err(fail)?;
+        let target = match &out {
+            None if !beta.is_zero() => return Err(fail(no_accumulator())),
+            None => Target::New,
+            Some(object) => Target::Out(object.as_borrowed(), plain(object)?),
+        };
+        let objects: Vec<Borrowed<'_, 'py, PyAny>> = operands.iter().map(Bound::as_borrowed).collect();
+        plan.contract(py, &objects, &arrays, target, alpha, beta)
+    }
+}
