@@ -115,6 +115,32 @@ def test_a_none_among_the_operands_is_no_missing_operand(engine: td.CpuEngine) -
         engine.matmul(None, a)
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"), [(1.5, "1.5"), (1.0, "1.0"), (2j, "(0.0+2.0j)"), (1 - 2j, "(1.0-2.0j)"), (1e300, "1e300")]
+)
+def test_factors_are_shown_as_they_are_written(engine: td.CpuEngine, value: complex, shown: str) -> None:
+    a = np.ones((2, 2), "int64")
+    for call in (
+        lambda: engine.einsum("ij,jk->ik", a, a, alpha=value),
+        lambda: engine.gemm(a, a, alpha=value),
+        lambda: engine.plan("ij,jk->ik", a, a)(a, a, alpha=value),
+    ):
+        with pytest.raises(td.DTypeError) as caught:
+            call()
+        assert f"alpha is {shown}, which a int64 result cannot be scaled by" in str(caught.value)
+        assert caught.value.actual == shown
+
+
+def test_labels_in_messages_are_the_callers(engine: td.CpuEngine) -> None:
+    with pytest.raises(td.BroadcastError, match="'time'") as caught:
+        engine.einsum(np.ones((2, 3)), ["space", "time"], np.ones((4, 2)), ["time", "space"], [])
+    assert caught.value.detail["label"] == "time"
+    with pytest.raises(td.BroadcastError, match="'7'"):
+        engine.einsum(np.ones((2, 3)), [5, 7], np.ones((4, 2)), [7, 5])
+    with pytest.raises(td.SubscriptsError, match="'x'"):
+        engine.einsum(np.ones((2, 2)), ["x", "y"], ["x", "x"])
+
+
 @pytest.mark.parametrize("name", ["best", "", "GEMM", "blas"])
 def test_routes_are_a_closed_set(engine: td.CpuEngine, name: str) -> None:
     with pytest.raises(td.ArgumentError, match=r"'auto', 'reference', 'elementwise', 'gemm', 'packed'"):

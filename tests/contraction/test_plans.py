@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import itertools
 import os
 import pickle
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -493,6 +495,19 @@ def test_many_threads_with_a_plan_each_over_one_recipe(small: Make) -> None:
         with td.Lanes([td.CpuEngine(1) for _ in range(2)]) as lanes:
             values = td.map_in_lanes(lambda item, engine: float(engine.plan(plan)(a, b).sum()) + item, range(20), lanes)
         assert values == [float(expected.sum()) + item for item in range(20)]
+
+
+def test_an_engine_that_holds_its_own_plan_dies_with_it() -> None:
+    class Solver(td.CpuEngine):
+        step: Any
+
+    engine = Solver(1)
+    engine.step = engine.plan("ij,jk->ik", (2, 2), (2, 2))
+    assert engine.step(np.eye(2), np.eye(2)).tolist() == np.eye(2).tolist()
+    gone = weakref.ref(engine)
+    del engine
+    gc.collect()
+    assert gone() is None
 
 
 def test_a_policy_holds_for_plans(engines: dict[int, td.CpuEngine], small: Make) -> None:

@@ -33,6 +33,8 @@ static NEIGHBOURS: [isize; MOST] = {
 pub(crate) struct Direct {
     kernel: &'static Kernel,
     product: Product,
+    /// The result fits no near cache.
+    far: bool,
     /// Tiles of rows and of columns under one claim.
     claim: (usize, usize),
 }
@@ -48,7 +50,7 @@ impl Direct {
         let (rows, columns) = (m.div_ceil(kernel.mr), n.div_ceil(kernel.nr));
         // Panels that are read once or twice need no copy, wherever they stand.
         if columns > NARROW {
-            let fits = m * k * size <= Caches::detect().l2 / 4 * 3;
+            let fits = m.saturating_mul(k).saturating_mul(size) <= Caches::detect().l2 / 4 * 3;
             let gathers = product.b.row.unsigned_abs().min(product.b.column.unsigned_abs()) > 1 && k > 1;
             let collides = |step: isize, count: usize, width: usize| {
                 let step = step.unsigned_abs() * size;
@@ -81,6 +83,7 @@ impl Direct {
         Some(Direct {
             kernel,
             product,
+            far: m.saturating_mul(n).saturating_mul(size) > Caches::detect().l2,
             claim: (height, width),
         })
     }
@@ -157,7 +160,7 @@ impl Direct {
                         c: arrays.c.offset(first * product.c.row * size),
                         rows: &rows[..height],
                         unit,
-                        far: false,
+                        far: self.far,
                         columns: &columns[..width],
                         alpha: arrays.alpha,
                         mode: arrays.mode,

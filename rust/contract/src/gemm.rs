@@ -385,7 +385,7 @@ fn means(kernel: &'static Kernel, isa: Isa, axes: Axes, product: Option<Product>
     if let Some(small) = small::erased(kernel.dtype, isa, &product) {
         return Means::Small(small, Box::new(tiles(axes)));
     }
-    match MatVec::new(isa, product) {
+    match MatVec::new(kernel, product) {
         Some(matvec) => Means::MatVec(matvec),
         None => tiles(axes),
     }

@@ -5,6 +5,7 @@ use crate::policy::{self, BatchPolicy};
 use crate::reference::Reference;
 use std::fmt;
 use treadle_core::{Element, Result};
+use treadle_kernels::Caches;
 use treadle_strided::{Nest, Reduction};
 use treadle_team::Token;
 
@@ -190,6 +191,7 @@ impl Step {
             Kind::Multiply { nest, inputs, conj } => {
                 let [a, b] = pair(*inputs);
                 let shared = Shared(target, [a, b]);
+                let far = nest.iterations() * size_of::<T>() > Caches::detect().l3 / 2;
                 self.pieces(token, policy, nest.pieces(PIECES), |at| {
                     // SAFETY: as above; `None` is the whole, which needs no piece of its own.
                     unsafe {
@@ -202,11 +204,12 @@ impl Step {
                                 *conj,
                                 alpha,
                                 beta,
+                                far,
                             );
                         };
                         let (piece, [to, a, b]) = nest.piece(at, count);
                         let (to, a, b) = shared.at(to, a, b);
-                        treadle_strided::multiply(&piece, to, a, b, *conj, alpha, beta);
+                        treadle_strided::multiply(&piece, to, a, b, *conj, alpha, beta, far);
                     }
                 })?;
             }

@@ -13,6 +13,8 @@ use treadle_core::{Error, ErrorCode, Result};
 /// Alignment of every block: a cache line, and a whole AVX-512 register.
 pub const ALIGNMENT: usize = 64;
 const SMALLEST_CLASS: usize = 4096;
+/// The size and alignment from which on a block is asked for in huge pages, the usual size of one.
+const HUGE_PAGE: usize = 2 << 20;
 
 /// Counters of a buffer pool, in bytes where not said otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -78,8 +80,36 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 fn layout(size: usize) -> Layout {
+    let alignment = if size >= HUGE_PAGE { HUGE_PAGE } else { ALIGNMENT };
     // Sizes come from `class_of`, which refuses what a layout cannot have.
-    Layout::from_size_align(size, ALIGNMENT).unwrap_or(Layout::new::<u64>())
+    Layout::from_size_align(size, alignment).unwrap_or(Layout::new::<u64>())
+}
+
+/// A new block, or `None` when the machine refuses.
+fn allocate(size: usize) -> Option<NonNull<u8>> {
+    // SAFETY: the size is not zero: classes start at 4096 bytes.
+    let block = NonNull::new(unsafe { alloc(layout(size)) })?;
+    if size >= HUGE_PAGE {
+        ask_for_huge_pages(block, size);
+    }
+    Some(block)
+}
+
+/// Large blocks in pages of 2 MiB where the system gives them to those who ask: fewer faults on first touch, and packed
+/// panels that do not miss in the TLB.
+fn ask_for_huge_pages(block: NonNull<u8>, size: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        use std::ffi::{c_int, c_void};
+        const MADV_HUGEPAGE: c_int = 14;
+        unsafe extern "C" {
+            fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
+        }
+        // SAFETY: the range is one live allocation that starts on a page; the advice changes no contents, and a refusal
+        // changes nothing.
+        unsafe { madvise(block.as_ptr().cast(), size / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE) };
+    }
+    let _ = (block, size);
 }
 
 /// The smallest class that holds `bytes`: 4, 5, 6 or 7 eighths of a power of two, so at most a quarter is waste.
@@ -141,8 +171,7 @@ impl BufferPool {
         free.stats.lent += size;
         free.stats.peak = free.stats.peak.max(free.stats.lent);
         drop(free);
-        // SAFETY: the size is not zero: classes start at 4096 bytes.
-        let block = held.or_else(|| NonNull::new(unsafe { alloc(layout(size)) }));
+        let block = held.or_else(|| allocate(size));
         match block {
             Some(block) => Ok(Buffer {
                 block,

@@ -1,6 +1,7 @@
 //! The one table of micro-kernels: what dispatch, block sizes, tests, `info` and the pages read.
 
 use crate::Isa;
+use crate::inner;
 use crate::microkernel::{self, Tile};
 use crate::pack::{Panel, pack, pack_split};
 use crate::simd::{self, Vector, plain::Plain};
@@ -25,7 +26,18 @@ pub struct Kernel {
     direct: unsafe fn(&Tile<'_>),
     pack_rows: unsafe fn(&Panel<'_>),
     pack_columns: unsafe fn(&Panel<'_>),
+    vector: Option<VectorKernels>,
 }
+
+/// Kernels for products of a matrix and a vector of real numbers.
+#[derive(Clone, Copy, Debug)]
+struct VectorKernels {
+    inner: unsafe fn(usize, &[*const u8], *const u8, *mut u8),
+    add_rows: unsafe fn(usize, usize, *const u8, isize, *const u8, isize, *mut u8),
+}
+
+/// Rows whose inner products are computed side by side: several streams keep the memory busier than one.
+pub const TOGETHER: usize = 4;
 
 /// Widths that a panel of columns may have, up to `nr`: each is a kernel of its own.
 const WIDTHS: [usize; 5] = [1, 2, 4, 6, 8];
@@ -103,6 +115,48 @@ impl Kernel {
     pub unsafe fn tile(&self, tile: &Tile<'_>) {
         // SAFETY: passed on.
         unsafe { (self.tile)(tile) };
+    }
+
+    /// True when `inner` and `add_rows` exist: for real element types.
+    #[inline]
+    pub fn has_vector_kernels(&self) -> bool {
+        self.vector.is_some()
+    }
+
+    /// The inner products of up to `TOGETHER` rows with `x`, over `k` terms that stand next to each other; a row's bits do
+    /// not depend on the others. Nothing without `has_vector_kernels`.
+    ///
+    /// # Safety
+    /// The machine has the instruction set; every row and `x` are readable at `k` elements of the dtype, and `sums` is
+    /// writeable at as many as there are rows.
+    #[inline]
+    pub unsafe fn inner(&self, k: usize, rows: &[*const u8], x: *const u8, sums: *mut u8) {
+        if let Some(kernels) = self.vector {
+            // SAFETY: passed on.
+            unsafe { (kernels.inner)(k, rows, x, sums) };
+        }
+    }
+
+    /// `sums[j] += sum(x[p] * rows[p][j])` over `k` terms. Nothing without `has_vector_kernels`.
+    ///
+    /// # Safety
+    /// The machine has the instruction set; `x` is readable at `k` steps of `x_step`, `rows` at `width` elements from each
+    /// of `k` steps of `row_step`, and `sums` holds `width` values, all of the dtype.
+    #[inline]
+    pub unsafe fn add_rows(
+        &self,
+        k: usize,
+        width: usize,
+        x: *const u8,
+        x_step: isize,
+        rows: *const u8,
+        row_step: isize,
+        sums: *mut u8,
+    ) {
+        if let Some(kernels) = self.vector {
+            // SAFETY: passed on.
+            unsafe { (kernels.add_rows)(k, width, x, x_step, rows, row_step, sums) };
+        }
     }
 
     /// Computes a tile from factors where they stand: rows of the left one next to each other, any strides of the right.
@@ -212,6 +266,41 @@ macro_rules! real_kernel {
                 // SAFETY: passed on.
                 unsafe { pack::<$t, $nr, $avx>(panel) };
             }
+
+            /// # Safety
+            /// As `Kernel::inner`.
+            $(#[target_feature(enable = $feature)])?
+            pub(super) unsafe fn inner(k: usize, rows: &[*const u8], x: *const u8, sums: *mut u8) {
+                let (x, sums) = (x.cast::<$t>(), sums.cast::<$t>());
+                // SAFETY: passed on.
+                unsafe {
+                    if let Ok(rows) = <[*const u8; TOGETHER]>::try_from(rows) {
+                        let found = inner::inner::<V, TOGETHER>(k, rows.map(|row| row.cast()), x);
+                        sums.cast::<[$t; TOGETHER]>().write_unaligned(found);
+                    } else {
+                        for (at, row) in rows.iter().enumerate() {
+                            let [sum] = inner::inner::<V, 1>(k, [row.cast()], x);
+                            sums.add(at).write(sum);
+                        }
+                    }
+                }
+            }
+
+            /// # Safety
+            /// As `Kernel::add_rows`.
+            $(#[target_feature(enable = $feature)])?
+            pub(super) unsafe fn add_rows(
+                k: usize,
+                width: usize,
+                x: *const u8,
+                x_step: isize,
+                rows: *const u8,
+                row_step: isize,
+                sums: *mut u8,
+            ) {
+                // SAFETY: passed on.
+                unsafe { inner::add_rows::<V>(k, width, x.cast(), x_step, rows.cast(), row_step, sums.cast()) };
+            }
         }
     };
 }
@@ -278,15 +367,17 @@ macro_rules! kernels {
                 dtype: $real_dtype, isa: $isa, mr: $real::MR, nr: $real_nr, lanes: <$real_v as Vector>::LANES,
                 narrows: true, tile: $real::tile, direct: $real::direct, pack_rows: $real::rows,
                 pack_columns: $real::columns,
+                vector: Some(VectorKernels { inner: $real::inner, add_rows: $real::add_rows }),
             },)*
             $(Kernel {
                 dtype: $whole_dtype, isa: $isa, mr: $whole::MR, nr: $whole_nr, lanes: <$whole_v as Vector>::LANES,
                 narrows: false, tile: $whole::tile, direct: $whole::direct, pack_rows: $whole::rows,
                 pack_columns: $whole::columns,
+                vector: Some(VectorKernels { inner: $whole::inner, add_rows: $whole::add_rows }),
             },)*
             $(Kernel {
                 dtype: $complex_dtype, isa: $isa, mr: $complex::MR, nr: $complex_nr, lanes: <$complex_v as Vector>::LANES,
-                narrows: true, tile: $complex::tile, direct: $complex::direct, pack_rows: $complex::rows, pack_columns: $complex::columns,
+                narrows: true, tile: $complex::tile, direct: $complex::direct, pack_rows: $complex::rows, pack_columns: $complex::columns, vector: None,
             },)*
         ];
     };

@@ -7,6 +7,7 @@ mod copy;
 mod multiply;
 mod nest;
 mod reduce;
+mod streaming;
 
 pub use copy::{copy, scale};
 pub use multiply::multiply;

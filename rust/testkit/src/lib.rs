@@ -4,6 +4,7 @@
 
 mod bounds;
 mod case;
+mod product;
 mod random;
 mod reference;
 mod sample;
@@ -11,6 +12,7 @@ mod strided;
 
 pub use bounds::{gamma, sum_bound};
 pub use case::{Case, Limits};
+pub use product::Size;
 pub use random::Random;
 pub use reference::contract;
 pub use sample::Sample;

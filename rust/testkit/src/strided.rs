@@ -105,6 +105,11 @@ impl<T: Sample> Strided<T> {
         self.data[self.place(index)]
     }
 
+    /// The element that stands so far from the first one.
+    pub fn at_offset(&self, offset: isize) -> T {
+        self.data[(self.origin as isize + offset) as usize]
+    }
+
     /// Overwrites one element.
     pub fn set(&mut self, index: &[usize], value: T) {
         let place = self.place(index);

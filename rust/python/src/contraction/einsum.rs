@@ -1,5 +1,6 @@
 //! `engine.einsum`.
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
@@ -168,8 +169,11 @@ fn contract_plain_options<'py>(
         return None;
     }
     let result = contract_with(py, slf.get(), "einsum", &source, &arrays, target, &settings);
-    if result.is_err() && !source.is_text() {
-        // The package says it in the caller's labels.
+    if let Err(error) = &result
+        && !source.is_text()
+        && error.is_instance_of::<PyValueError>(py)
+    {
+        // Nothing was run. The package says it again, in the caller's labels.
         return None;
     }
     Some(result)

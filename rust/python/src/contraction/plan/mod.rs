@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use pyo3::{PyTraverseError, PyVisit};
 use treadle_contract::{Isa, Optimize, Plan, Prepared, Route};
 use treadle_core::DType;
 use treadle_core::layout::Order;
@@ -271,6 +272,12 @@ impl PyPlan {
             self.dtype(py)?,
             self.route(),
         ))
+    }
+
+    /// A class derived from the engine may hold a plan of its own engine. Constants are arrays, which hold nothing.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.engine)?;
+        visit.call(&self.recipe)
     }
 
     fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
