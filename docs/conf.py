@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "engine_linalg",
     "error_table",
+    "kernel_table",
 ]
 exclude_patterns = ["_build"]
 html_theme = "furo"

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from error_rows import pieces, rows
+from plain_table import table
 
 
 class ErrorTable(Directive):
@@ -16,26 +17,15 @@ class ErrorTable(Directive):
 
     def run(self) -> list[nodes.Node]:
         """Build the table."""
-        heads = ("class", "code", "is also", "when")
-        table = nodes.table()
-        group = nodes.tgroup(cols=len(heads))
-        table += group
-        group += [nodes.colspec(colwidth=width) for width in (20, 20, 25, 60)]
-        head, body = nodes.thead(), nodes.tbody()
-        group += [head, body]
-        head += self._row(heads, literal=0)
-        for row in rows():
-            body += self._row(row, literal=3)
-        return [table]
+        cells = [
+            [*([nodes.literal(text, text)] if text else [] for text in names), self._sentence(summary)]
+            for *names, summary in rows()
+        ]
+        return [table(("class", "code", "is also", "when"), (20, 20, 25, 60), cells)]
 
     @staticmethod
-    def _row(cells: tuple[str, ...], literal: int) -> nodes.row:
-        row = nodes.row()
-        for position, text in enumerate(cells):
-            cut = [(True, text)] if position < literal and text else pieces(text)
-            inner = [nodes.literal(part, part) if code else nodes.inline(part, part) for code, part in cut]
-            row += nodes.entry("", nodes.paragraph("", "", *inner))
-        return row
+    def _sentence(text: str) -> list[nodes.Node]:
+        return [nodes.literal(part, part) if code else nodes.inline(part, part) for code, part in pieces(text)]
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -19,7 +19,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m treadle", description="Tools of treadle.")
     parser.add_argument("--version", action="store_true", help="print the version and stop")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    info = commands.add_parser("info", help="versions, provider, instruction sets, CPUs, MPI, engines")
+    info = commands.add_parser("info", help="versions, provider, instruction sets, kernels, CPUs, MPI, engines")
     info.add_argument("--json", action="store_true", help="as JSON")
     selftest = commands.add_parser("selftest", help="known values, threads and errors, checked in place")
     selftest.add_argument("--quick", action="store_true", help="leave out the checks that take longer")

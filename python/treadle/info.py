@@ -59,6 +59,24 @@ def _isas() -> dict[str, Any]:
     return {"selected": selected, "available": available, "absent": absent}
 
 
+def _size(count: int) -> str:
+    for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= size:
+            return f"{count / size:g} {unit}"
+    return f"{count} bytes"
+
+
+def _kernel_rows(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """The caches, and a line for each kernel of the instruction set that an engine takes by itself."""
+    levels = (f"{level.upper()} {_size(count)}" for level, count in found["caches"].items())
+    rows = [("caches", ", ".join(levels)), ("kernels", "tile, and blocks in rows (MC), columns (NC) and terms (KC)")]
+    for kernel in found["kernels"]:
+        if kernel["isa"] == found["isa"]["selected"]:
+            blocks = f"MC {kernel['mc']:>5}, NC {kernel['nc']:>6}, KC {kernel['kc']:>4}"
+            rows.append((f"  {kernel['dtype']}", f"{kernel['mr']:>3} x {kernel['nr']}, {blocks}"))
+    return rows
+
+
 def _pools() -> dict[str, Any]:
     """Thread pools that other libraries hold in this process: numpy's BLAS, and OpenMP."""
     try:
@@ -136,8 +154,10 @@ def collect() -> dict[str, Any]:
     Returns
     -------
     dict
-        Keys ``treadle``, ``python``, ``platform``, ``provider``, ``isa``, ``cpus``, ``packages``, ``pools``, ``mpi``
-        and ``engines``. What is absent is None and has a ``why`` beside it.
+        Keys ``treadle``, ``python``, ``platform``, ``machine``, ``provider``, ``isa``, ``caches``, ``kernels``, ``cpus``,
+        ``packages``, ``pools``, ``mpi`` and ``engines``. What is absent is None and has a ``why`` beside it. ``kernels``
+        has the micro-kernels of every instruction set that this build holds, ``caches`` the bytes from which their
+        blocks follow.
 
     Examples
     --------
@@ -160,6 +180,8 @@ def collect() -> dict[str, Any]:
         "machine": platform.machine(),
         "provider": _native.cpu_provider_id(),
         "isa": _isas(),
+        "caches": _native._caches(),
+        "kernels": _native._kernel_table(),
         "cpus": {"allowed": _native._allowed_cpu_count(), "present": _present_cpus()},
         "packages": {name: np.__version__ if name == "numpy" else _version(name) for name in _NEIGHBOURS},
         "pools": _pools(),
@@ -193,6 +215,7 @@ def render(found: dict[str, Any]) -> str:
         ("CPU provider", found["provider"]),
         ("instruction sets", f"{isa['selected']} selected of {', '.join(isa['available'])}"),
         *(("", f"{name}: {why}") for name, why in isa["absent"].items()),
+        *_kernel_rows(found),
         ("CPUs", f"{found['cpus']['allowed']} allowed, {found['cpus']['present']} present"),
         (
             "python",
@@ -219,7 +242,7 @@ def render(found: dict[str, Any]) -> str:
 
 
 def show_versions() -> None:
-    """Print versions, provider, instruction sets, CPUs, other libraries' thread pools, MPI and engines.
+    """Print versions, provider, instruction sets, kernels, CPUs, other libraries' thread pools, MPI and engines.
 
     What ``python -m treadle info`` prints, and what a bug report should contain.
 

@@ -3,6 +3,7 @@
 
 use crate::packed::Arrays;
 use std::ops::Range;
+use treadle_core::DType;
 use treadle_kernels::{Caches, Factor, Kernel, Product, Tile};
 
 /// Terms that a running sum may have.
@@ -43,7 +44,7 @@ impl Direct {
     /// `None` when it should be packed.
     pub(crate) fn new(kernel: &'static Kernel, product: Product) -> Option<Direct> {
         let Product { m, n, k, .. } = product;
-        if (product.a.row != 1 && m > 1) || k > TERMS || kernel.mr > MOST {
+        if kernel.dtype == DType::Bool || (product.a.row != 1 && m > 1) || k > TERMS || kernel.mr > MOST {
             return None;
         }
         let size = kernel.dtype.size();

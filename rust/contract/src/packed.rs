@@ -476,7 +476,10 @@ const NARROW: usize = 8;
 
 /// The step of the left factor's terms if it is read where it stands.
 pub(crate) fn left_in_place(kernel: &Kernel, rows: &Fused, columns: &Fused, terms: &Fused) -> Option<isize> {
-    if rows.panel_step(0, kernel.mr) != Some(1) || columns.len() > NARROW * kernel.nr {
+    if kernel.dtype == DType::Bool
+        || rows.panel_step(0, kernel.mr) != Some(1)
+        || columns.len() > NARROW * kernel.nr
+    {
         return None;
     }
     let along = terms.step(0)?;
@@ -487,13 +490,13 @@ pub(crate) fn left_in_place(kernel: &Kernel, rows: &Fused, columns: &Fused, term
 
 /// The step of the right factor's columns if it is read where it stands.
 pub(crate) fn right_in_place(kernel: &Kernel, columns: &Fused, terms: &Fused) -> Option<isize> {
-    if is_complex(kernel) || terms.step(1) != Some(1) {
+    if !reads_in_place(kernel) || terms.step(1) != Some(1) {
         return None;
     }
     columns.panel_step(0, kernel.nr)
 }
 
-/// Panels of complex numbers are not what stands in memory.
-fn is_complex(kernel: &Kernel) -> bool {
-    matches!(kernel.dtype, DType::C64 | DType::C128)
+/// Panels of complex numbers are not what stands in memory, and kernels of `bool` measure slower without panels.
+pub(crate) fn reads_in_place(kernel: &Kernel) -> bool {
+    !matches!(kernel.dtype, DType::C64 | DType::C128 | DType::Bool)
 }

@@ -3,6 +3,7 @@
 mod execute;
 mod output;
 mod prepare;
+mod reach;
 mod report;
 mod slices;
 
@@ -94,6 +95,12 @@ impl Plan {
                     ),
                 ));
             }
+            reach::check(
+                || format!("operand {at}"),
+                &operand.shape,
+                &operand.strides,
+                dtype.size(),
+            )?;
         }
         constants::check(request)?;
         let shapes: Vec<&[usize]> = request
@@ -106,6 +113,7 @@ impl Plan {
         let elements = sizes::elements(&output_shape)?;
         sizes::bytes(&output_shape, dtype.size())?;
         let output_strides = output::strides(request, &bound, &output_shape)?;
+        reach::check(|| "out".to_owned(), &output_shape, &output_strides, dtype.size())?;
         let path = find_path_with(&request.subscripts, &bound, &request.optimize, &request.constants)?;
         let summed_empty = bound
             .extents

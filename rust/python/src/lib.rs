@@ -5,6 +5,7 @@ mod convert;
 mod door;
 mod engine;
 mod errors;
+mod kernels;
 mod lanes;
 mod linalg;
 
@@ -17,5 +18,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     engine::register(module)?;
     contraction::register(module)?;
     linalg::register(module)?;
+    kernels::register(module)?;
     lanes::register(module)
 }

@@ -64,8 +64,8 @@ fn fresh(request: &PlanRequest, bound: &Bound, shape: &[usize]) -> Vec<isize> {
                                 .zip(&operand.strides)
                                 .zip(&operand.shape)
                                 .filter(|((own, _), extent)| *own == label && **extent > 1)
-                                .map(|((_, stride), _)| *stride)
-                                .sum()
+                                // Strides of an empty array may be anything.
+                                .fold(0, |sum: isize, ((_, stride), _)| sum.saturating_add(*stride))
                         })
                         .collect()
                 })
