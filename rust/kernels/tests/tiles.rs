@@ -77,8 +77,9 @@ fn check<T: Sample>(case: &Case<'_>) {
     } = case;
     // The left factor has rows next to each other, the right one both steps above one.
     let (a_term, b_term, b_column) = (m + 3, 2 * n + 1, 2usize);
-    let mut a = vec![T::POISON; k * a_term + 8];
-    let mut b = vec![T::POISON; k * b_term + 8];
+    // They end with the last element that a tile may read, for what watches memory from outside.
+    let mut a = vec![T::POISON; k.saturating_sub(1) * a_term + m];
+    let mut b = vec![T::POISON; k.saturating_sub(1) * b_term + (n - 1) * b_column + 1];
     for p in 0..k {
         for i in 0..m {
             a[p * a_term + i] = T::small(3 * p + 5 * i + 1);
@@ -180,13 +181,17 @@ fn check<T: Sample>(case: &Case<'_>) {
                     kernel.pack_rows(&panel(0, to_left, &a));
                     kernel.pack_columns(&panel(1, to_right, &b));
                 }
-                for (panel, width) in panels.iter().zip(widths) {
+                for (panel, width) in panels.iter_mut().zip(widths) {
                     assert!(
                         panel[width * k..].iter().all(|&v| same(v, T::POISON)),
                         "a panel ran over"
                     );
+                    // So do panels.
+                    panel.truncate(width * k);
+                    panel.shrink_to_fit();
                 }
-                (factor(to_left, 0, 0, false), factor(to_right, 0, 0, false))
+                let [left, right] = [0, 1].map(|side| panels[side].as_ptr());
+                (factor(left, 0, 0, false), factor(right, 0, 0, false))
             } else {
                 (
                     factor(a.as_ptr(), a_term, 0, conj[0]),

@@ -188,7 +188,6 @@ fn fuzz(seed: u64, requests: usize) -> Outcomes {
 
 fn fuzzed(seed: u64, requests: usize) {
     let outcomes = fuzz(seed, requests);
-    eprintln!("{outcomes:?}");
     for route in ["elementwise", "gemm", "packed", "reference"] {
         assert!(
             outcomes.plans.get(route).is_some_and(|&n| n > requests / 100),
@@ -219,5 +218,5 @@ fn hostile_sizes_are_planned_or_refused() {
 #[test]
 #[ignore = "slow"]
 fn a_hundred_thousand_hostile_sizes_are_planned_or_refused() {
-    fuzzed(99, 1_500_000);
+    fuzzed(2, 100_000);
 }
