@@ -13,6 +13,8 @@ const NARROW: usize = 2;
 /// Steps of this many bytes meet in one set of a first-level cache, of which few ways are left for more.
 const PAGE: usize = 4096;
 const WAYS: usize = 16;
+/// Multiplications from which panels serve `bool` better.
+const BOOL: f64 = 2.0e6;
 /// Multiplications under one claim, about.
 const CLAIM: f64 = 3.0e5;
 /// Rows of the widest kernel.
@@ -44,7 +46,11 @@ impl Direct {
     /// `None` when it should be packed.
     pub(crate) fn new(kernel: &'static Kernel, product: Product) -> Option<Direct> {
         let Product { m, n, k, .. } = product;
-        if kernel.dtype == DType::Bool || (product.a.row != 1 && m > 1) || k > TERMS || kernel.mr > MOST {
+        if (kernel.dtype == DType::Bool && product.multiplications() > BOOL)
+            || (product.a.row != 1 && m > 1)
+            || k > TERMS
+            || kernel.mr > MOST
+        {
             return None;
         }
         let size = kernel.dtype.size();
