@@ -105,7 +105,7 @@ def _build(engine: CpuEngine | None, recipe: Recipe) -> Plan:
         recipe,
         recipe.source,
         _core[recipe.dtype.num][1],
-        [(list(shape), list(strides)) for shape, strides in zip(recipe.shapes, recipe.strides, strict=True)],
+        [(list(shape), list(strides)) for shape, strides in zip(recipe.shapes, _own_strides(recipe), strict=True)],
         dict(recipe.constants),
         recipe.conj,
         recipe.order,
@@ -114,6 +114,15 @@ def _build(engine: CpuEngine | None, recipe: Recipe) -> Plan:
         recipe.memory_limit,
         direct,
     )
+
+
+def _own_strides(recipe: Recipe) -> list[tuple[int, ...]]:
+    """The strides planned for; a constant's are those that it has now, which a pickle may have changed."""
+    core = recipe.core_dtype
+    return [
+        _strides(recipe.constants[position], core) if position in recipe.constants else strides
+        for position, strides in enumerate(recipe.strides)
+    ]
 
 
 def without_engine(recipe: Recipe) -> Plan:
