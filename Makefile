@@ -78,7 +78,6 @@ test: $(STAMPS)/packages-test $(STAMPS)/packages-mpi $(STAMPS)/packages-demo $(S
 
 test-slow: $(STAMPS)/packages-test $(STAMPS)/packages-mpi $(STAMPS)/packages-demo $(STAMPS)/native
 	$(CARGO_TEST) -- --ignored
-	.ci/asan
 	$(PYTEST) -m slow || test $$? -eq 5  # 5: no test is marked slow
 	bash .ci/asan
 

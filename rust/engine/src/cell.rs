@@ -118,7 +118,7 @@ impl EngineCell {
             .owner
             .compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed)
         {
-            return Err(self.occupied(owner == me));
+            self.outwait(me, owner)?;
         }
         let entered = Entered { cell: self };
         let leaseholder = self.leaseholder.load(Ordering::Relaxed);
@@ -126,6 +126,24 @@ impl EngineCell {
             return Err(leased());
         }
         Ok(entered)
+    }
+
+    /// Enters after a first try failed, or says why it cannot be.
+    ///
+    /// A stranger learns of a lease only when it is inside, and then leaves at once: the holder waits for that.
+    #[cold]
+    fn outwait(&self, me: usize, mut owner: usize) -> Result<()> {
+        while owner != me && self.leaseholder.load(Ordering::Relaxed) == me {
+            std::thread::yield_now();
+            match self
+                .owner
+                .compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) => return Ok(()),
+                Err(another) => owner = another,
+            }
+        }
+        Err(self.occupied(owner == me))
     }
 
     /// Why the engine cannot be entered while somebody is inside.
@@ -295,8 +313,12 @@ impl DerefMut for Entered<'_> {
 impl Drop for Entered<'_> {
     #[inline]
     fn drop(&mut self) {
+        // Under a lease nobody who waits could enter.
+        let leased = self.cell.leaseholder.load(Ordering::Relaxed) != 0;
         self.cell.owner.store(0, Ordering::Release);
-        self.cell.ring();
+        if !leased {
+            self.cell.ring();
+        }
     }
 }
 
@@ -459,5 +481,31 @@ mod tests {
             waiting.join().unwrap();
         });
         assert_eq!(cell.state(), State::Open);
+    }
+
+    #[test]
+    fn strangers_at_the_door_never_keep_the_holder_out() {
+        use std::sync::atomic::AtomicBool;
+        let cell = cell(1);
+        cell.lease(None, || true).unwrap();
+        let done = AtomicBool::new(false);
+        let refused = std::thread::scope(|scope| {
+            let strangers = [(); 3].map(|()| {
+                scope.spawn(|| {
+                    let mut refused = 0u64;
+                    while !done.load(Ordering::Relaxed) {
+                        assert_eq!(refusal_inside(&cell), ErrorCode::EngineBusy);
+                        refused += 1;
+                    }
+                    refused
+                })
+            });
+            let entered = (0..200_000).filter(|_| cell.enter().is_ok()).count();
+            done.store(true, Ordering::Relaxed);
+            assert_eq!(entered, 200_000);
+            strangers.map(|stranger| stranger.join().unwrap())
+        });
+        assert!(refused.iter().sum::<u64>() > 1000, "{refused:?}");
+        cell.release().unwrap();
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::{Random, Sample};
 
-/// Poison before and after every array.
+/// Poison before and after every other array. The rest end with their elements, so that a sanitizer notices what reads
+/// beyond them, even where nothing comes of it.
 const GUARD: usize = 24;
 
 /// How an array lies in memory.
@@ -41,7 +42,7 @@ impl<T: Sample> Strided<T> {
         let odd = matches!(layout, Layout::Odd | Layout::Repeating);
         let mut strides = vec![0isize; shape.len()];
         let mut next = 1isize;
-        let mut low = 0isize;
+        let (mut low, mut high) = (0usize, 0usize);
         for axis in order {
             if layout == Layout::Repeating && random.once_in(4) {
                 continue;
@@ -53,13 +54,14 @@ impl<T: Sample> Strided<T> {
             next *= shape[axis].max(1) as isize;
             if odd && random.once_in(3) {
                 strides[axis] = -strides[axis];
-                low += strides[axis] * (shape[axis].max(1) as isize - 1);
             }
+            let reach = strides[axis].unsigned_abs() * shape[axis].saturating_sub(1);
+            *(if strides[axis] < 0 { &mut low } else { &mut high }) += reach;
         }
-        let total = next.unsigned_abs() + 2 * GUARD;
+        let guard = if random.once_in(2) { 0 } else { GUARD };
         Strided {
-            data: vec![T::poison(); total],
-            origin: GUARD + low.unsigned_abs(),
+            data: vec![T::poison(); low + 1 + high + 2 * guard],
+            origin: guard + low,
             shape: shape.to_vec(),
             strides,
         }
@@ -154,8 +156,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_are_distinct_and_guards_notice() {
+    fn elements_are_distinct_and_surroundings_are_watched() {
         let mut random = Random::new(1);
+        let (mut bare, mut noticed) = (0, 0);
         for _ in 0..200 {
             let rank = random.below(4);
             let shape: Vec<usize> = (0..rank).map(|_| random.below(4)).collect();
@@ -167,8 +170,16 @@ mod tests {
             offsets.dedup();
             assert_eq!(offsets.len(), count);
             assert!(array.surroundings_are_untouched());
-            array.data[3] = 1.0;
-            assert!(!array.surroundings_are_untouched());
+            for place in 0..array.data.len() {
+                let poison = std::mem::replace(&mut array.data[place], 1.0);
+                let is_own = offsets.contains(&place);
+                assert_eq!(array.surroundings_are_untouched(), is_own);
+                array.data[place] = poison;
+                noticed += usize::from(!is_own);
+            }
+            // The first and the last place are elements.
+            bare += usize::from(offsets.contains(&0) && offsets.contains(&(array.data.len() - 1)));
         }
+        assert!(bare > 40 && noticed > 3000, "{bare} {noticed}");
     }
 }
