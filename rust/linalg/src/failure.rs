@@ -1,6 +1,7 @@
 //! What can go wrong with one matrix, and the sentence that the user reads.
 
 use treadle_core::{Error, ErrorCode};
+use treadle_team::Interrupted;
 
 /// Why one item failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,6 +11,7 @@ pub(crate) enum Failure {
     NotPositiveDefinite { minor: usize },
     NotConverged,
     OutOfMemory { bytes: usize },
+    Interrupted,
 }
 
 impl Failure {
@@ -22,6 +24,7 @@ impl Failure {
             "the matrix".to_owned()
         };
         let error = match self {
+            Failure::Interrupted => return Error::from(Interrupted).in_operation(operation),
             Failure::NonFinite { operand } => Error::new(
                 ErrorCode::NonFinite,
                 format!(

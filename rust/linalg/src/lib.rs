@@ -7,6 +7,7 @@
 
 mod cholesky;
 pub mod cost;
+mod crew;
 mod eigh;
 mod failure;
 mod fallbacks;

@@ -1,5 +1,6 @@
 //! Runs one function for every item of a batch: scratch for each slot, lowest failing index, the caller's policy.
 
+use crate::crew::{Crew, Panels};
 use crate::failure::Failure;
 use crate::field::Field;
 use crate::matrices::{Matrices, Part};
@@ -34,6 +35,15 @@ struct Lowest {
     failure: Mutex<Option<(usize, Failure)>>,
 }
 
+impl Default for Lowest {
+    fn default() -> Self {
+        Lowest {
+            index: AtomicUsize::new(usize::MAX),
+            failure: Mutex::new(None),
+        }
+    }
+}
+
 impl Lowest {
     #[cold]
     fn record(&self, index: usize, failure: Failure) {
@@ -64,10 +74,7 @@ impl Batch<'_> {
         let group = ((CHUNK_NS / item_ns.max(1.0)) as usize).clamp(1, share);
         let chunks = self.count.div_ceil(group);
         let slots: Vec<Slot> = (0..lanes).map(|_| Slot(UnsafeCell::new(None))).collect();
-        let lowest = Lowest {
-            index: AtomicUsize::new(usize::MAX),
-            failure: Mutex::new(None),
-        };
+        let lowest = Lowest::default();
         let mut token = token.narrowed(lanes);
         token
             .chunks_with_slot(chunks, |slot, chunk| {
@@ -96,6 +103,63 @@ impl Batch<'_> {
                 }
             })
             .map_err(|interrupted| treadle_core::Error::from(interrupted).in_operation(self.operation))?;
+        self.outcome(lowest)
+    }
+
+    /// As `each`, for items that may use several slots of the team themselves: `body(index, crew, scratch)`.
+    ///
+    /// The crew's bits must not depend on its width.
+    #[allow(dead_code)]
+    pub(crate) fn each_with_crew(
+        &self,
+        token: &mut Token<'_>,
+        item_ns: f64,
+        need: StackReq,
+        body: impl Fn(usize, &mut Crew<'_>, &mut MemStack) -> Result<(), Failure> + Sync,
+    ) -> Result<()> {
+        let decision = decide(self.policy, self.count, item_ns, token.budget())?;
+        if self.count == 0 {
+            return Ok(());
+        }
+        let lanes = decision.lanes.min(self.count);
+        let lowest = Lowest::default();
+        let next = AtomicUsize::new(0);
+        let mut token = token.narrowed(lanes * decision.per_item);
+        token
+            .fork(lanes, |_, token| {
+                let mut crew = Crew {
+                    token,
+                    panels: Panels::default(),
+                };
+                let mut buffer: Option<MemBuffer> = None;
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= self.count || index > lowest.index.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let done = match &mut buffer {
+                        Some(buffer) => body(index, &mut crew, MemStack::new(buffer)),
+                        None => match MemBuffer::try_new(need) {
+                            Ok(fresh) => body(index, &mut crew, MemStack::new(buffer.insert(fresh))),
+                            Err(_) => Err(Failure::OutOfMemory {
+                                bytes: need.layout().map_or(usize::MAX, |layout| layout.size()),
+                            }),
+                        },
+                    };
+                    if let Err(failure) = done {
+                        lowest.record(index, failure);
+                        return;
+                    }
+                    if crew.is_interrupted() {
+                        return;
+                    }
+                }
+            })
+            .map_err(|error| error.in_operation(self.operation))?;
+        self.outcome(lowest)
+    }
+
+    fn outcome(&self, lowest: Lowest) -> Result<()> {
         match lowest
             .failure
             .into_inner()
