@@ -10,7 +10,7 @@ use crate::fused::Fused;
 use std::ops::Range;
 use std::slice;
 use treadle_core::DType;
-use treadle_kernels::{Beta, Blocks, Caches, Factor, Kernel, Panel, Tile};
+use treadle_kernels::{Beta, Blocks, Caches, Factor, Group, Kernel, Panel, Tile};
 use treadle_team::{Interrupted, Token};
 
 /// Work that a thread claims at a time, in multiplications of the kernel's own speed: some microseconds.
@@ -24,7 +24,9 @@ const PACKED: usize = 8192;
 /// Panels that are packed side by side, at most, and so many terms of each in turn: where neighbours of a row lie next to
 /// each other, one page serves all of them.
 const SIDE_BY_SIDE: usize = 64;
-const IN_TURN: usize = 8;
+const IN_TURN: usize = 32;
+/// Rows or columns that are packed together, at most.
+const MOST_TOGETHER: usize = 4096;
 /// Bytes of packed rows, at most.
 const SHARED: usize = 4 << 20;
 
@@ -50,6 +52,9 @@ pub(crate) struct Packed {
     left_in_place: Option<isize>,
     /// Which terms are neighbours in each factor.
     jumps: [usize; 2],
+    /// Which rows are neighbours in the left factor and which columns in the right one, where several panels are packed
+    /// at once.
+    groups: [Option<usize>; 2],
 }
 
 /// The arrays of one product and the two factors of its result.
@@ -111,6 +116,11 @@ impl Packed {
         } else {
             even(terms.len(), blocks.kc, 4).min(terms.len().max(1))
         };
+        let groups = [
+            group(kernel, &rows, kernel.mr, 0),
+            group(kernel, &columns, kernel.nr, 0),
+        ];
+        let unit = |width: usize, jump: Option<usize>| jump.map_or(width, |jump| together(width, jump));
         let size = kernel.dtype.size();
         let most = (SHARED / (kc * size) / kernel.mr).max(1) * kernel.mr;
         let widest = (blocks.nc * blocks.kc / kc / kernel.nr).max(1) * kernel.nr;
@@ -119,10 +129,11 @@ impl Packed {
             right_in_place: right_in_place(kernel, &columns, &terms),
             left_in_place: left_in_place(kernel, &rows, &columns, &terms),
             jumps: [terms.jump(0), terms.jump(1)],
-            mb: even(rows.len(), most.min(1 << 16), kernel.mr),
+            groups,
+            mb: even(rows.len(), most.min(1 << 16), unit(kernel.mr, groups[0])),
             blocks: Blocks {
                 kc,
-                nc: even(columns.len(), widest.min(1 << 16), kernel.nr),
+                nc: even(columns.len(), widest.min(1 << 16), unit(kernel.nr, groups[1])),
                 ..blocks
             },
             rows,
@@ -273,11 +284,15 @@ impl Block<'_> {
         } else {
             0
         };
-        let runs = |panels: usize, width: usize| {
+        let runs = |panels: usize, width: usize, factor: usize| {
             let least = PACKED / (width * self.terms);
-            (panels / 8).clamp(1, SIDE_BY_SIDE).max(least)
+            let run = (panels / 8).clamp(1, SIDE_BY_SIDE).max(least);
+            match self.packed.groups[factor] {
+                Some(jump) => run.next_multiple_of(together(width, jump) / width),
+                None => run,
+            }
         };
-        let (left_run, right_run) = (runs(left, kernel.mr), runs(right, kernel.nr));
+        let (left_run, right_run) = (runs(left, kernel.mr, 0), runs(right, kernel.nr, 1));
         let left_chunks = left.div_ceil(left_run);
         let chunk = |chunk: usize| {
             // SAFETY: each panel is packed once, by whoever claims it.
@@ -308,7 +323,31 @@ impl Block<'_> {
         let in_turn = self.in_turn(0);
         for term in (0..self.terms).step_by(in_turn) {
             let terms = in_turn.min(self.terms - term);
-            for panel in panels.clone() {
+            let whole = match self.packed.groups[0] {
+                Some(jump) => {
+                    let whole = panels.start..panels.end.min(self.rows / kernel.mr).max(panels.start);
+                    let size = kernel.dtype.size();
+                    // SAFETY: as below, for these panels.
+                    unsafe {
+                        kernel.pack_group(&Group {
+                            from: self.arrays.a,
+                            across: slice::from_raw_parts(
+                                self.places.row_a.add(whole.start * kernel.mr),
+                                whole.len() * kernel.mr,
+                            ),
+                            along: slice::from_raw_parts(self.places.term_a.add(term), terms),
+                            jump,
+                            conj: conj[0],
+                            width: kernel.mr,
+                            step: kernel.mr * self.terms,
+                            to: self.left(whole.start).add(term * kernel.mr * size),
+                        });
+                    }
+                    whole.len()
+                }
+                None => 0,
+            };
+            for panel in panels.clone().skip(whole) {
                 let first = panel * kernel.mr;
                 let count = kernel.mr.min(self.rows - first);
                 let width = kernel.rows_width(count);
@@ -335,7 +374,31 @@ impl Block<'_> {
         let in_turn = self.in_turn(1);
         for term in (0..self.terms).step_by(in_turn) {
             let terms = in_turn.min(self.terms - term);
-            for panel in panels.clone() {
+            let whole = match self.packed.groups[1] {
+                Some(jump) => {
+                    let whole = panels.start..panels.end.min(self.columns / kernel.nr).max(panels.start);
+                    let size = kernel.dtype.size();
+                    // SAFETY: as below, for these panels.
+                    unsafe {
+                        kernel.pack_group(&Group {
+                            from: self.arrays.b,
+                            across: slice::from_raw_parts(
+                                self.places.column_b.add(whole.start * kernel.nr),
+                                whole.len() * kernel.nr,
+                            ),
+                            along: slice::from_raw_parts(self.places.term_b.add(term), terms),
+                            jump,
+                            conj: conj[1],
+                            width: kernel.nr,
+                            step: kernel.nr * self.terms,
+                            to: self.right(whole.start).add(term * kernel.nr * size),
+                        });
+                    }
+                    whole.len()
+                }
+                None => 0,
+            };
+            for panel in panels.clone().skip(whole) {
                 let first = panel * kernel.nr;
                 let count = kernel.nr.min(self.columns - first);
                 let width = kernel.columns_width(count);
@@ -469,6 +532,23 @@ impl Block<'_> {
             }
         }
     }
+}
+
+/// Rows or columns that are packed together: whole panels and whole squares.
+fn together(width: usize, jump: usize) -> usize {
+    let square = Group::square(jump);
+    let (mut a, mut b) = (width, square);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    width / a * square
+}
+
+/// How many rows (or columns) neighbours in their factor are apart, if several panels can be packed at once for that.
+fn group(kernel: &Kernel, axis: &Fused, width: usize, factor: usize) -> Option<usize> {
+    let jump = axis.jump(factor);
+    let fits = kernel.packs_groups() && jump.is_multiple_of(4) && width.is_multiple_of(4);
+    (jump > 1 && fits && together(width, jump) <= axis.len().min(MOST_TOGETHER)).then_some(jump)
 }
 
 /// Columns, in tiles, up to which a left factor with neighbouring rows is not packed.

@@ -26,7 +26,7 @@ pub struct Panel<'p> {
 }
 
 /// Elements of a square that is turned in registers.
-const SQUARE: usize = 4;
+pub(crate) const SQUARE: usize = 4;
 
 fn is_run(offsets: &[isize]) -> bool {
     offsets.windows(2).all(|pair| pair[1] == pair[0] + 1)
@@ -84,7 +84,7 @@ unsafe fn fill<T: Element, const CONJ: bool, const AVX: bool>(panel: &Panel<'_>,
                     }
                 } else if rows.len() == SQUARE && terms.len() == SQUARE && is_run(terms) {
                     let from = [0, 1, 2, 3].map(|i| from.offset(rows[i] + terms[0]));
-                    turn::<T, CONJ, AVX>(from, to, width);
+                    turn::<T, CONJ, AVX>(from, [0, 1, 2, 3].map(|p| to.add(p * width)));
                 } else {
                     for (p, &term) in terms.iter().enumerate() {
                         for (i, &row) in rows.iter().enumerate() {
@@ -135,7 +135,7 @@ unsafe fn far_squares<T: Element, const CONJ: bool, const AVX: bool>(
                 let places = [p, p + jump, p + 2 * jump, p + 3 * jump];
                 if (1..SQUARE).all(|step| along[places[step]] == along[p] + step as isize) {
                     let from = [0, 1, 2, 3].map(|i| from.offset(rows[i] + along[p]));
-                    turn::<T, CONJ, AVX>(from, to.add(p * width), jump * width);
+                    turn::<T, CONJ, AVX>(from, places.map(|p| to.add(p * width)));
                 } else {
                     places.into_iter().for_each(one);
                 }
@@ -197,35 +197,34 @@ unsafe fn fill_split<T: Element, R: Element, const CONJ: bool>(panel: &Panel<'_>
 /// # Safety
 /// The element is readable.
 #[inline(always)]
-unsafe fn read<T: Element, const CONJ: bool>(from: *const T) -> T {
+pub(crate) unsafe fn read<T: Element, const CONJ: bool>(from: *const T) -> T {
     // SAFETY: passed on.
     let value = unsafe { from.read() };
     if CONJ { value.conj() } else { value }
 }
 
-/// A square whose rows lie along the terms, turned so that they lie across.
+/// A square of elements, transposed.
 ///
 /// # Safety
-/// `SQUARE` elements are readable at each pointer, and as many writeable at `SQUARE` steps of `width`.
+/// `SQUARE` elements are readable at each pointer of `from`, and as many writeable at each of `to`.
 #[inline(always)]
-unsafe fn turn<T: Element, const CONJ: bool, const AVX: bool>(
+pub(crate) unsafe fn turn<T: Element, const CONJ: bool, const AVX: bool>(
     from: [*const T; SQUARE],
-    to: *mut T,
-    width: usize,
+    to: [*mut T; SQUARE],
 ) {
     // SAFETY: passed on.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if AVX && !CONJ && size_of::<T>() == 8 {
-            return x86::turn_8(from.map(|row| row.cast()), to.cast(), width);
+            return x86::turn_8(from.map(|row| row.cast()), to.map(|row| row.cast()));
         }
         #[cfg(target_arch = "x86_64")]
         if AVX && !CONJ && size_of::<T>() == 4 {
-            return x86::turn_4(from.map(|row| row.cast()), to.cast(), width);
+            return x86::turn_4(from.map(|row| row.cast()), to.map(|row| row.cast()));
         }
-        for p in 0..SQUARE {
+        for (p, to) in to.iter().enumerate() {
             for (i, row) in from.iter().enumerate() {
-                to.add(p * width + i).write(read::<T, CONJ>(row.add(p)));
+                to.add(i).write(read::<T, CONJ>(row.add(p)));
             }
         }
     }
@@ -238,35 +237,32 @@ mod x86 {
     /// # Safety
     /// As `turn`, with elements of eight bytes, on a machine with AVX.
     #[inline(always)]
-    pub(super) unsafe fn turn_8(from: [*const f64; 4], to: *mut f64, width: usize) {
-        // SAFETY: four elements at each row and at each step.
+    pub(super) unsafe fn turn_8(from: [*const f64; 4], to: [*mut f64; 4]) {
+        // SAFETY: four elements at each pointer.
         unsafe {
             let [a, b, c, d] = from.map(|row| _mm256_loadu_pd(row));
             let (ab_even, ab_odd) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
             let (cd_even, cd_odd) = (_mm256_unpacklo_pd(c, d), _mm256_unpackhi_pd(c, d));
-            _mm256_storeu_pd(to, _mm256_permute2f128_pd::<0x20>(ab_even, cd_even));
-            _mm256_storeu_pd(to.add(width), _mm256_permute2f128_pd::<0x20>(ab_odd, cd_odd));
-            _mm256_storeu_pd(
-                to.add(2 * width),
-                _mm256_permute2f128_pd::<0x31>(ab_even, cd_even),
-            );
-            _mm256_storeu_pd(to.add(3 * width), _mm256_permute2f128_pd::<0x31>(ab_odd, cd_odd));
+            _mm256_storeu_pd(to[0], _mm256_permute2f128_pd::<0x20>(ab_even, cd_even));
+            _mm256_storeu_pd(to[1], _mm256_permute2f128_pd::<0x20>(ab_odd, cd_odd));
+            _mm256_storeu_pd(to[2], _mm256_permute2f128_pd::<0x31>(ab_even, cd_even));
+            _mm256_storeu_pd(to[3], _mm256_permute2f128_pd::<0x31>(ab_odd, cd_odd));
         }
     }
 
     /// # Safety
     /// As `turn`, with elements of four bytes.
     #[inline(always)]
-    pub(super) unsafe fn turn_4(from: [*const f32; 4], to: *mut f32, width: usize) {
-        // SAFETY: four elements at each row and at each step.
+    pub(super) unsafe fn turn_4(from: [*const f32; 4], to: [*mut f32; 4]) {
+        // SAFETY: four elements at each pointer.
         unsafe {
             let [a, b, c, d] = from.map(|row| _mm_loadu_ps(row));
             let (ab_low, ab_high) = (_mm_unpacklo_ps(a, b), _mm_unpackhi_ps(a, b));
             let (cd_low, cd_high) = (_mm_unpacklo_ps(c, d), _mm_unpackhi_ps(c, d));
-            _mm_storeu_ps(to, _mm_movelh_ps(ab_low, cd_low));
-            _mm_storeu_ps(to.add(width), _mm_movehl_ps(cd_low, ab_low));
-            _mm_storeu_ps(to.add(2 * width), _mm_movelh_ps(ab_high, cd_high));
-            _mm_storeu_ps(to.add(3 * width), _mm_movehl_ps(cd_high, ab_high));
+            _mm_storeu_ps(to[0], _mm_movelh_ps(ab_low, cd_low));
+            _mm_storeu_ps(to[1], _mm_movehl_ps(cd_low, ab_low));
+            _mm_storeu_ps(to[2], _mm_movelh_ps(ab_high, cd_high));
+            _mm_storeu_ps(to[3], _mm_movehl_ps(cd_high, ab_high));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The one table of micro-kernels: what dispatch, block sizes, tests, `info` and the pages read.
 
 use crate::Isa;
+use crate::group::{Group, pack_group};
 use crate::inner;
 use crate::microkernel::{self, Tile};
 use crate::pack::{Panel, pack, pack_split};
@@ -26,6 +27,7 @@ pub struct Kernel {
     direct: unsafe fn(&Tile<'_>),
     pack_rows: unsafe fn(&Panel<'_>),
     pack_columns: unsafe fn(&Panel<'_>),
+    pack_group: Option<unsafe fn(&Group<'_>)>,
     vector: Option<VectorKernels>,
 }
 
@@ -103,6 +105,24 @@ impl Kernel {
         );
         // SAFETY: passed on.
         unsafe { (self.pack_columns)(panel) };
+    }
+
+    /// True when `pack_group` exists: where an element of a panel is one of memory.
+    #[inline]
+    pub fn packs_groups(&self) -> bool {
+        self.pack_group.is_some()
+    }
+
+    /// Packs whole panels of rows or columns at once. Nothing without `packs_groups`.
+    ///
+    /// # Safety
+    /// As `pack_rows`, for every panel.
+    #[inline]
+    pub unsafe fn pack_group(&self, group: &Group<'_>) {
+        if let Some(pack_group) = self.pack_group {
+            // SAFETY: passed on.
+            unsafe { pack_group(group) };
+        }
     }
 
     /// Computes a tile from packed panels.
@@ -268,6 +288,14 @@ macro_rules! real_kernel {
             }
 
             /// # Safety
+            /// As `Kernel::pack_group`.
+            $(#[target_feature(enable = $feature)])?
+            pub(super) unsafe fn group(group: &Group<'_>) {
+                // SAFETY: passed on.
+                unsafe { pack_group::<$t, $avx>(group) };
+            }
+
+            /// # Safety
             /// As `Kernel::inner`.
             $(#[target_feature(enable = $feature)])?
             pub(super) unsafe fn inner(k: usize, rows: &[*const u8], x: *const u8, sums: *mut u8) {
@@ -366,18 +394,18 @@ macro_rules! kernels {
             $(Kernel {
                 dtype: $real_dtype, isa: $isa, mr: $real::MR, nr: $real_nr, lanes: <$real_v as Vector>::LANES,
                 narrows: true, tile: $real::tile, direct: $real::direct, pack_rows: $real::rows,
-                pack_columns: $real::columns,
+                pack_columns: $real::columns, pack_group: Some($real::group),
                 vector: Some(VectorKernels { inner: $real::inner, add_rows: $real::add_rows }),
             },)*
             $(Kernel {
                 dtype: $whole_dtype, isa: $isa, mr: $whole::MR, nr: $whole_nr, lanes: <$whole_v as Vector>::LANES,
                 narrows: false, tile: $whole::tile, direct: $whole::direct, pack_rows: $whole::rows,
-                pack_columns: $whole::columns,
+                pack_columns: $whole::columns, pack_group: Some($whole::group),
                 vector: Some(VectorKernels { inner: $whole::inner, add_rows: $whole::add_rows }),
             },)*
             $(Kernel {
                 dtype: $complex_dtype, isa: $isa, mr: $complex::MR, nr: $complex_nr, lanes: <$complex_v as Vector>::LANES,
-                narrows: true, tile: $complex::tile, direct: $complex::direct, pack_rows: $complex::rows, pack_columns: $complex::columns, vector: None,
+                narrows: true, tile: $complex::tile, direct: $complex::direct, pack_rows: $complex::rows, pack_columns: $complex::columns, pack_group: None, vector: None,
             },)*
         ];
     };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use treadle_core::{Bool, Complex32, Complex64, DType, Element, Scalar};
-use treadle_kernels::{Beta, Factor, Isa, Kernel, Panel, Tile};
+use treadle_kernels::{Beta, Factor, Group, Isa, Kernel, Panel, Tile};
 
 /// Small integers, and a poison that any arithmetic would spread.
 trait Sample: Element {
@@ -336,6 +336,100 @@ fn neon_kernels() {
 const TERMS: usize = 47;
 
 /// Panels from every kind of stride, against one element at a time.
+#[test]
+fn groups_of_panels_are_the_panels_one_by_one() {
+    fn check<T: Sample>(kernel: &Kernel) -> usize {
+        let mut cases = 0;
+        let memory: Vec<T> = (0..30_000).map(T::small).collect();
+        for (width, side) in [(kernel.mr, 0), (kernel.nr, 1)] {
+            if !width.is_multiple_of(4) {
+                continue;
+            }
+            for jump in [4usize, 8, 12] {
+                for panels in [1, 2, 5] {
+                    // Neighbours are `jump` apart; the last, ragged run has none, and neither has the other step.
+                    for step in [1isize, 2] {
+                        let count = panels * width;
+                        let across: Vec<isize> = (0..count)
+                            .map(|i| 9_000 + ((i / jump) as isize * step) + (i % jump) as isize * 101)
+                            .collect();
+                        let along: Vec<isize> = (0..TERMS).map(|p| p as isize * 37 - 60).collect();
+                        let room = width * (TERMS + 1);
+                        let conj = panels == 2;
+                        let mut together = vec![T::POISON; panels * room];
+                        let mut wanted = together.clone();
+                        let group = Group {
+                            from: memory.as_ptr().cast(),
+                            across: &across,
+                            along: &along,
+                            jump,
+                            conj,
+                            width,
+                            step: room,
+                            to: together.as_mut_ptr().cast(),
+                        };
+                        // SAFETY: every offset is within the memory, and each panel has its room.
+                        unsafe {
+                            kernel.pack_group(&group);
+                            for (rows, to) in across.chunks(width).zip(wanted.chunks_mut(room)) {
+                                let panel = Panel {
+                                    from: group.from,
+                                    across: rows,
+                                    along: &along,
+                                    jump: 1,
+                                    conj,
+                                    width,
+                                    to: to.as_mut_ptr().cast(),
+                                };
+                                if side == 0 {
+                                    kernel.pack_rows(&panel);
+                                } else {
+                                    kernel.pack_columns(&panel);
+                                }
+                            }
+                        }
+                        let bytes = |values: &[T]| {
+                            // SAFETY: plain numbers.
+                            unsafe {
+                                std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), size_of_val(values))
+                            }
+                            .to_vec()
+                        };
+                        assert_eq!(
+                            bytes(&together),
+                            bytes(&wanted),
+                            "{} {width} {jump} {panels} {step}",
+                            kernel.dtype
+                        );
+                        cases += 1;
+                    }
+                }
+            }
+        }
+        cases
+    }
+    let mut cases = 0;
+    let mut kernels = 0;
+    for kernel in Kernel::all().iter().filter(|kernel| kernel.packs_groups()) {
+        if !kernel.isa.is_available() {
+            continue;
+        }
+        kernels += 1;
+        cases += match kernel.dtype {
+            DType::F64 => check::<f64>(kernel),
+            DType::F32 => check::<f32>(kernel),
+            DType::I64 => check::<i64>(kernel),
+            DType::I16 => check::<i16>(kernel),
+            DType::U8 => check::<u8>(kernel),
+            _ => 0,
+        };
+    }
+    assert!(
+        kernels >= 11 && cases >= 5 * 36,
+        "{kernels} kernels, {cases} cases"
+    );
+}
+
 #[test]
 fn panels_of_any_strides() {
     fn check<T: Sample>(kernel: &Kernel, split: bool) -> usize {
