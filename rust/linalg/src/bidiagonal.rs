@@ -142,16 +142,7 @@ pub(crate) unsafe fn reduce<T: Field>(
                     break;
                 }
                 quarter_turn(v.add(c), m - c, turned.add(c));
-                dots(
-                    isa,
-                    m - c,
-                    2 * i,
-                    left.at(c),
-                    m,
-                    v.add(c),
-                    turned.add(c),
-                    inner,
-                );
+                dots(isa, m - c, 2 * i, left.at(c), m, v.add(c), turned.add(c), inner);
                 (0..2 * i + 1).for_each(|k| *row.add(k) = (*left.at(c + k * m)).conj());
                 let (y, u) = (right.at(2 * i * n), right.at((2 * i + 1) * n));
                 (first..c + 1).for_each(|j| {

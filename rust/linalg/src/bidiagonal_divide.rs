@@ -184,9 +184,7 @@ impl<R: RealNumber> Arrays<R> {
     /// # Safety
     /// The node is a leaf of the tree.
     unsafe fn leaf(&self, node: Node) -> Result<(), Failure> {
-        let Node {
-            low, rows, extra, ..
-        } = node;
+        let Node { low, rows, extra, .. } = node;
         let isa = Isa::detect();
         // SAFETY: rows and columns of the block; `e` has one entry beside every row but the last of the matrix.
         unsafe {
@@ -243,17 +241,16 @@ impl<R: RealNumber> Arrays<R> {
         let lower = rows - upper - 1;
         // SAFETY: the scratch of the block is its rows' share; rows and columns are those of the block.
         unsafe {
-            let share = |k: usize| {
-                std::slice::from_raw_parts_mut(self.reals.add(k * self.n + low), rows)
-            };
-            let index = |k: usize| {
-                std::slice::from_raw_parts_mut(self.indices.add(k * self.n + low), rows)
-            };
+            let share = |k: usize| std::slice::from_raw_parts_mut(self.reals.add(k * self.n + low), rows);
+            let index = |k: usize| std::slice::from_raw_parts_mut(self.indices.add(k * self.n + low), rows);
             let (z, poles, weights, by_place) = (share(0), share(1), share(2), share(3));
             let (sorted, kept, place, deflated) = (index(0), index(1), index(2), index(3));
             let new_weights = share(4);
             let values = std::slice::from_raw_parts_mut(self.d.add(low), rows);
-            let (alpha, beta) = (*self.d.add(middle), if lower > 0 { *self.e.add(middle) } else { zero });
+            let (alpha, beta) = (
+                *self.d.add(middle),
+                if lower > 0 { *self.e.add(middle) } else { zero },
+            );
             values[upper] = zero;
             let mut norm = alpha.magnitude();
             for &x in values.iter().chain([&beta]) {
@@ -356,7 +353,11 @@ impl<R: RealNumber> Arrays<R> {
             );
             let copy = |from: usize, to: usize| {
                 std::ptr::copy_nonoverlapping(self.at(self.left, low, low + from), left_old.at(0, to), rows);
-                std::ptr::copy_nonoverlapping(self.at(self.right, low, low + from), right_old.at(0, to), cols);
+                std::ptr::copy_nonoverlapping(
+                    self.at(self.right, low, low + from),
+                    right_old.at(0, to),
+                    cols,
+                );
             };
             for (i, &j) in kept[..kept_count].iter().enumerate() {
                 let to = &mut next[place[j]];
@@ -420,7 +421,11 @@ impl<R: RealNumber> Arrays<R> {
             let whole = Block::columns(self.right, self.n, self.n, self.n);
             let right = whole.part(low..low + cols, low..low + k);
             let (above, below) = (0..special + 1 + sides[1], special..k);
-            let mut product = |old: Block<R>, factor: Block<R>, to: Block<R>, at: std::ops::Range<usize>, of: std::ops::Range<usize>| {
+            let mut product = |old: Block<R>,
+                               factor: Block<R>,
+                               to: Block<R>,
+                               at: std::ops::Range<usize>,
+                               of: std::ops::Range<usize>| {
                 crew.multiply(
                     one,
                     old.part(at.clone(), of.clone()),

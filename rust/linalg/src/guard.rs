@@ -269,11 +269,6 @@ impl<T: Field> Probe<T> {
         })
     }
 
-    /// The Frobenius norm of the matrix.
-    pub(crate) fn norm(&self) -> f64 {
-        self.norm
-    }
-
     /// The factors are right, to rounding: `left` has orthonormal columns, `right` is unitary, and they reproduce what the
     /// matrix did to the vectors.
     ///

@@ -9,6 +9,7 @@ mod bidiagonal;
 mod bidiagonal_divide;
 mod bidiagonal_iteration;
 mod bidiagonal_kernels;
+mod bidiagonal_qd;
 mod bidiagonal_reflectors;
 mod bidiagonal_secular;
 mod cholesky;
@@ -29,7 +30,10 @@ mod run;
 mod scaling;
 mod solve;
 mod svd;
+mod svd_call;
+mod svd_group;
 mod svd_large;
+mod svd_small;
 mod workspace;
 
 pub use cholesky::cholesky;

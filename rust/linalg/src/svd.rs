@@ -3,19 +3,17 @@
 //! Every matrix is brought to tall shape (transposed when wide) and scaled to entries of at most 1. Small ones are
 //! decomposed side by side by Jacobi rotations (`svd_small`), larger ones on the team (`svd_large`).
 
-use crate::cost;
-use crate::crew::{Block, Crew};
-use crate::failure::Failure;
 use crate::field::Field;
-use crate::gauge::{Gauge, fix_column, turn_row};
-use crate::matrices::{Matrices, Part, View, fill_nan};
+use crate::gauge::Gauge;
+use crate::matrices::{Matrices, Part};
 use crate::run::Batch;
-use crate::scaling::Scaling;
-use crate::svd_large::{Factors, Tall, Vectors};
-use crate::workspace::{need, take};
-use faer::dyn_stack::{MemStack, StackReq};
+use crate::svd_call::Call;
+use crate::svd_large::{Tall, Vectors};
+use crate::workspace::need;
+use crate::{cost, svd_group, svd_small};
+use faer::dyn_stack::StackReq;
 use treadle_contract::policy::BatchPolicy;
-use treadle_core::{Element, Result};
+use treadle_core::Result;
 use treadle_team::Token;
 
 /// Where the factors go: C-contiguous, the batch leading, uninitialised on entry and whole on success.
@@ -33,86 +31,6 @@ pub struct SvdOut<T: Field> {
 unsafe impl<T: Field> Sync for SvdOut<T> {}
 // SAFETY: as above.
 unsafe impl<T: Field> Send for SvdOut<T> {}
-
-/// One item, from the caller's matrix to its place in the outputs.
-///
-/// # Safety
-/// As `svd`.
-unsafe fn item<T: Field>(
-    tall: Tall,
-    view: View<T>,
-    gauge: Gauge,
-    check_finite: bool,
-    out: SvdOut<T>,
-    index: usize,
-    crew: &mut Crew<'_>,
-    stack: &mut MemStack,
-) -> Result<(), Failure> {
-    let (m, n, cols) = (tall.m, tall.n, tall.left_cols());
-    let vectors = tall.vectors != Vectors::None;
-    let (rows_u, cols_u, rows_v, cols_v) = match (vectors, tall.wide) {
-        (false, _) => (0, 0, 0, 0),
-        (true, false) => (m, cols, n, n),
-        (true, true) => (n, n, cols, m),
-    };
-    // SAFETY: the outputs hold every item; the scratch was sized by `Tall::scratch`.
-    unsafe {
-        let u = out.u.wrapping_add(index * rows_u * cols_u);
-        let vh = out.vh.wrapping_add(index * rows_v * cols_v);
-        let s = out.s.wrapping_add(index * n);
-        if !check_finite && view.has_non_finite(Part::All) {
-            fill_nan(u, rows_u * cols_u);
-            fill_nan(vh, rows_v * cols_v);
-            fill_nan(s, n);
-            return Ok(());
-        }
-        let scaling = Scaling::to_unit(view.max_abs(Part::All));
-        let (values, stack) = take::<T::R>(stack, n);
-        for i in 0..n {
-            *values.add(i) = <T::R as Element>::ZERO;
-        }
-        let values = std::slice::from_raw_parts_mut(values, n);
-        // The factors are built where they stay: `a = left s right^H`, or its transpose `conj(right) s left^T`.
-        let factors = if tall.wide {
-            Factors {
-                left: Block::columns(vh, m, cols, m),
-                right: Block::columns(u, n, n, n).transposed(),
-            }
-        } else {
-            Factors {
-                left: Block::columns(u, cols, m, cols).transposed(),
-                right: Block::columns(vh, n, n, n),
-            }
-        };
-        let view = if tall.wide { view.transposed() } else { view };
-        if n > 0 {
-            tall.decompose(crew, &view, scaling, values, factors, stack)?;
-        } else {
-            for i in 0..m * cols {
-                *factors.left.pointer.add(i) = if i % (m + 1) == 0 { T::ONE } else { T::ZERO };
-            }
-        }
-        if vectors && !T::IS_REAL {
-            for i in 0..n * n {
-                let entry = factors.right.pointer.add(i);
-                *entry = (*entry).conj();
-            }
-        }
-        let back = scaling.inverse();
-        for (i, &value) in values.iter().enumerate() {
-            *s.add(i) = back.apply(value);
-        }
-        if gauge == Gauge::Canonical {
-            for k in 0..cols_u {
-                let out = fix_column(u.add(k), rows_u, cols_u);
-                if k < n {
-                    turn_row(vh.add(k * cols_v), cols_v, out);
-                }
-            }
-        }
-    }
-    Ok(())
-}
 
 /// Singular value decomposition of every matrix: `a = u @ diag(s) @ vh`.
 ///
@@ -185,11 +103,21 @@ unsafe fn run<T: Field>(
         // SAFETY: passed on.
         unsafe { batch.refuse_non_finite(token, 0, a, Part::All)? };
     }
+    let call = Call {
+        tall,
+        gauge,
+        check_finite,
+        out,
+    };
+    if tall.n <= svd_small::ORDER {
+        // SAFETY: passed on.
+        return unsafe { svd_group::run(&batch, token, a, &call) };
+    }
     let item_ns = cost::svd(a.rows, a.cols, tall.vectors != Vectors::None, !T::IS_REAL);
-    let out = &out;
     let scratch = StackReq::all_of(&[need::<T::R>(tall.n), tall.scratch::<T>()]);
+    let call = &call;
     batch.each_with_crew(token, item_ns, scratch, |index, crew, stack| {
         // SAFETY: every index is given out once, so that no two items write to the same place.
-        unsafe { item(tall, a.item(index), gauge, check_finite, *out, index, crew, stack) }
+        unsafe { call.large(a.item(index), index, crew, stack) }
     })
 }

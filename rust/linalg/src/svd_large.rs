@@ -15,7 +15,7 @@ use crate::guard::Probe;
 use crate::matrices::{View, is_diagonal};
 use crate::scaling::Scaling;
 use crate::workspace::{need, take};
-use crate::{bidiagonal, bidiagonal_divide as divide, householder, jacobi};
+use crate::{bidiagonal, bidiagonal_divide as divide, bidiagonal_qd as qd, householder, jacobi};
 use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
 use std::cmp::Ordering;
 use treadle_core::Element;
@@ -140,7 +140,7 @@ impl Tall {
                         Probe::<T>::scratch(self.m, n, cols),
                     ])
                 } else {
-                    StackReq::EMPTY
+                    need::<f64>(4 * n)
                 },
             ]),
         ])
@@ -267,7 +267,7 @@ impl Tall {
             bidiagonal::reduce(crew, core, rows, n, d, e, keep, stack)?;
             let e = &mut e[..n - 1];
             if self.vectors == Vectors::None {
-                iteration::iterate(d, e, None)?;
+                values_alone(d, e, stack)?;
                 s.copy_from_slice(d);
                 s.sort_unstable_by(|x, y| y.partial_cmp(x).unwrap_or(Ordering::Equal));
                 return Ok(());
@@ -424,6 +424,41 @@ impl Tall {
     }
 }
 
+/// Entries whose squares are too small for the qd algorithm to keep their relative accuracy.
+const SMALLEST_ROOT: f64 = 1e-140;
+
+/// Singular values of the bidiagonal matrix, in `d`.
+///
+/// # Safety
+/// `stack` has `4 n` numbers.
+unsafe fn values_alone<R: RealNumber>(d: &mut [R], e: &mut [R], stack: &mut MemStack) -> Result<(), Failure> {
+    let n = d.len();
+    let entries = d.iter().chain(&*e).map(|x| x.to_f64().abs());
+    if entries.clone().all(|x| x == 0.0 || x > SMALLEST_ROOT) {
+        let (memory, _) = take::<f64>(stack, 4 * n);
+        // SAFETY: cut above and filled before it becomes a slice.
+        let memory = unsafe {
+            (0..4 * n).for_each(|i| *memory.add(i) = 0.0);
+            std::slice::from_raw_parts_mut(memory, 4 * n)
+        };
+        let (q, rest) = memory.split_at_mut(n);
+        let (off, rest) = rest.split_at_mut(n);
+        let (other_q, other_off) = rest.split_at_mut(n);
+        for (to, x) in q.iter_mut().chain(off.iter_mut()).zip(entries) {
+            *to = x * x;
+        }
+        if qd::squares(q, off, other_q, other_off) {
+            for (to, square) in d.iter_mut().zip(q) {
+                *to = R::of(square.sqrt());
+            }
+            return Ok(());
+        }
+        fallbacks::count(true);
+    }
+    // SAFETY: no vectors follow.
+    unsafe { iteration::iterate(d, e, None) }
+}
+
 /// Indices in the order of descending values; equal ones keep their order.
 ///
 /// # Safety
@@ -454,10 +489,7 @@ unsafe fn descending<'a, R: RealNumber>(
 unsafe fn embed<T: Field>(from: *const T::R, n: usize, order: &[usize], to: Block<T>) {
     for row0 in (0..to.rows).step_by(TILE) {
         for col0 in (0..to.cols).step_by(TILE) {
-            let (rows, cols) = (
-                row0..(row0 + TILE).min(to.rows),
-                col0..(col0 + TILE).min(to.cols),
-            );
+            let (rows, cols) = (row0..(row0 + TILE).min(to.rows), col0..(col0 + TILE).min(to.cols));
             for col in cols {
                 for row in rows.clone() {
                     // SAFETY: inside both.
