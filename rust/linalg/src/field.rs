@@ -63,6 +63,9 @@ pub trait RealNumber: Field<R = Self> + PartialOrd + Div<Output = Self> {
     /// Absolute value.
     #[must_use]
     fn magnitude(self) -> Self;
+    /// `self * factor + summand`, rounded once.
+    #[must_use]
+    fn fused(self, factor: Self, summand: Self) -> Self;
     /// As `f64`.
     fn to_f64(self) -> f64;
     /// From `f64`, rounded.
@@ -124,6 +127,10 @@ macro_rules! real_field {
             #[inline(always)]
             fn magnitude(self) -> $t {
                 self.abs()
+            }
+            #[inline(always)]
+            fn fused(self, factor: $t, summand: $t) -> $t {
+                self.mul_add(factor, summand)
             }
             #[inline(always)]
             fn to_f64(self) -> f64 {

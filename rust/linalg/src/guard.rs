@@ -10,6 +10,8 @@
 //! 10^10 in double. Hence two tolerances. An estimate from eight vectors that is a third of the truth has a chance below
 //! 10^-3, and only for a residual of rank one.
 
+use crate::crew::{Block, Crew};
+use crate::failure::Failure;
 use crate::field::{Field, RealNumber};
 use crate::workspace::{need, read, take, write};
 use faer::dyn_stack::{MemStack, StackReq};
@@ -207,6 +209,134 @@ pub(crate) fn svdvals_hold<T: Field>(a: MatRef<'_, T>, s: &[T::R]) -> bool {
     let norm = frobenius(a);
     ordered(s, true)
         && (sum.sqrt() - norm).abs() <= Origin::Iteration.tolerance::<T>(a.nrows().max(a.ncols())) * norm
+}
+
+/// Random vectors of a probe.
+const PROBES: usize = 2;
+/// Residuals and departures from orthogonality up to this, in units of `sqrt(max(m, n)) eps`, are rounding.
+const PROBE_TOLERANCE: f64 = 24.0;
+
+/// What a matrix does to two random vectors, taken before the matrix is overwritten, to hold its factors against.
+#[derive(Clone, Copy)]
+pub(crate) struct Probe<T> {
+    m: usize,
+    n: usize,
+    norm: f64,
+    /// The vectors, and the matrix times them.
+    vectors: *mut T,
+    image: *mut T,
+}
+
+impl<T: Field> Probe<T> {
+    /// Scratch that lives as long as the probe.
+    pub(crate) fn kept(m: usize, n: usize) -> StackReq {
+        StackReq::all_of(&[need::<T>(n * PROBES), need::<T>(m * PROBES)])
+    }
+
+    /// Scratch of `new` and `holds`, for a left factor of `cols` columns.
+    pub(crate) fn scratch(m: usize, n: usize, cols: usize) -> StackReq {
+        StackReq::all_of(&[
+            need::<T>(2 * n * PROBES),
+            need::<T>(2 * cols.max(n) * PROBES),
+            need::<T>(2 * m * PROBES),
+        ])
+    }
+
+    /// The probe of `a` in the memory given.
+    ///
+    /// # Safety
+    /// `a` is readable; `vectors` and `image` hold `2 n` and `2 m` elements.
+    pub(crate) unsafe fn new(
+        crew: &mut Crew<'_>,
+        a: Block<T>,
+        vectors: *mut T,
+        image: *mut T,
+    ) -> Result<Self, Failure> {
+        let (m, n) = (a.rows, a.cols);
+        fill_random(vectors, n * PROBES);
+        let x = Block::columns(vectors, n, PROBES, n);
+        // SAFETY: as large as the caller says.
+        let norm = unsafe {
+            crew.multiply(T::ONE, a, x, T::ZERO, Block::columns(image, m, PROBES, m))?;
+            frobenius(read(a.pointer.cast_const(), m, n, a.col_stride as usize))
+        };
+        Ok(Probe {
+            m,
+            n,
+            norm,
+            vectors,
+            image,
+        })
+    }
+
+    /// The factors are right, to rounding: `left` has orthonormal columns, `right` is unitary, and they reproduce what the
+    /// matrix did to the vectors.
+    ///
+    /// # Safety
+    /// `left` has `m` rows and at least `n` columns, `right` is `n` by `n`, both readable.
+    pub(crate) unsafe fn holds(
+        &self,
+        crew: &mut Crew<'_>,
+        left: Block<T>,
+        s: &[T::R],
+        right: Block<T>,
+        stack: &mut MemStack,
+    ) -> Result<bool, Failure> {
+        let (m, n, cols) = (self.m, self.n, left.cols);
+        if !ordered(s, true) {
+            return Ok(false);
+        }
+        let (inner, stack) = take::<T>(stack, 2 * n * PROBES);
+        let (before, stack) = take::<T>(stack, 2 * cols.max(n) * PROBES);
+        let (after, _) = take::<T>(stack, 2 * m * PROBES);
+        let limit = |size: usize| PROBE_TOLERANCE * (size as f64).sqrt() * T::EPSILON;
+        // SAFETY: parts of the scratch cut above and the caller's factors; each is written before it is read.
+        unsafe {
+            let x = Block::columns(self.vectors, n, PROBES, n);
+            let turned = Block::columns(inner, n, PROBES, n);
+            let back = Block::columns(inner.add(n * PROBES), n, PROBES, n);
+            crew.multiply(T::ONE, right.adjoint(), x, T::ZERO, turned)?;
+            crew.multiply(T::ONE, right, turned, T::ZERO, back)?;
+            let off = distance(self.vectors.cast_const(), back.pointer, n * PROBES);
+            // A NaN anywhere makes the comparison false.
+            let right_holds = off <= limit(n) * ((n * PROBES) as f64).sqrt();
+            // The scaled vectors and random ones go through the left factor together.
+            for p in 0..PROBES {
+                for i in 0..cols {
+                    *before.add(i + p * cols) = if i < n {
+                        treadle_core::Float::scale(*turned.at(i, p), s[i])
+                    } else {
+                        T::ZERO
+                    };
+                }
+            }
+            let random = before.add(cols * PROBES);
+            fill_random(random, cols * PROBES);
+            let image = Block::columns(after, m, 2 * PROBES, m);
+            crew.multiply(
+                T::ONE,
+                left,
+                Block::columns(before, cols, 2 * PROBES, cols),
+                T::ZERO,
+                image,
+            )?;
+            let off = distance(self.image.cast_const(), after, m * PROBES);
+            let reproduced = off <= limit(m) * self.norm * (PROBES as f64).sqrt();
+            let through = image.part(0..m, PROBES..2 * PROBES);
+            let back = Block::columns(before, cols, PROBES, cols);
+            crew.multiply(T::ONE, left.adjoint(), through, T::ZERO, back)?;
+            let off = distance(random.cast_const(), before, cols * PROBES);
+            let left_holds = off <= limit(m) * ((cols * PROBES) as f64).sqrt();
+            Ok(right_holds && reproduced && left_holds)
+        }
+    }
+
+    /// Singular values alone: ordered, and their squares add up to the matrix's.
+    pub(crate) fn values_hold(&self, s: &[T::R]) -> bool {
+        let sum: f64 = s.iter().map(|x| x.to_f64() * x.to_f64()).sum();
+        let limit = PROBE_TOLERANCE * (self.m.max(self.n) as f64).sqrt() * T::EPSILON;
+        ordered(s, true) && (sum.sqrt() - self.norm).abs() <= limit * self.norm
+    }
 }
 
 /// The factors of a Hermitian eigendecomposition are right, to rounding; `a` holds both triangles.

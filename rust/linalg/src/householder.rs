@@ -86,7 +86,7 @@ pub(crate) unsafe fn inner<T: Field>(x: *const T, y: *const T, len: usize) -> T 
 ///
 /// # Safety
 /// `x` must hold `len >= 1` elements.
-unsafe fn reflector<T: Field>(x: *mut T, len: usize) -> T {
+pub(crate) unsafe fn reflector<T: Field>(x: *mut T, len: usize) -> T {
     let zero = <T::R as treadle_core::Element>::ZERO;
     let one = <T::R as treadle_core::Element>::ONE;
     // SAFETY: the column has at least one element, and the tail has len - 1.

@@ -12,13 +12,16 @@ use treadle_core::{Element, Float};
 const SWEEPS: usize = 60;
 
 /// Scratch of `svd`.
-pub(crate) fn svd_scratch<T: Field>(m: usize, n: usize) -> StackReq {
+pub(crate) fn svd_scratch<T: Field>(m: usize, n: usize, left_cols: usize) -> StackReq {
     StackReq::all_of(&[
         need::<T>(m * n),
         need::<T>(m * n),
         need::<T>(householder::factor_len(n)),
         need::<usize>(n),
-        StackReq::any_of(&[householder::scratch::<T>(m), guard::scratch::<T>(m, n)]),
+        StackReq::any_of(&[
+            householder::scratch::<T>(n.max(left_cols)),
+            guard::scratch::<T>(m, n.max(left_cols)),
+        ]),
     ])
 }
 

@@ -5,6 +5,13 @@
 //! caller's batch policy. Inputs are checked for NaN and infinity, scaled by a power of two, and results of algorithms that
 //! are known to fail silently are checked before they are returned.
 
+mod bidiagonal;
+mod bidiagonal_divide;
+mod bidiagonal_iteration;
+mod bidiagonal_kernels;
+mod bidiagonal_qd;
+mod bidiagonal_reflectors;
+mod bidiagonal_secular;
 mod cholesky;
 pub mod cost;
 mod crew;
@@ -23,6 +30,10 @@ mod run;
 mod scaling;
 mod solve;
 mod svd;
+mod svd_call;
+mod svd_group;
+mod svd_large;
+mod svd_small;
 mod workspace;
 
 pub use cholesky::cholesky;

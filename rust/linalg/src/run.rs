@@ -109,7 +109,6 @@ impl Batch<'_> {
     /// As `each`, for items that may use several slots of the team themselves: `body(index, crew, scratch)`.
     ///
     /// The crew's bits must not depend on its width.
-    #[allow(dead_code)]
     pub(crate) fn each_with_crew(
         &self,
         token: &mut Token<'_>,

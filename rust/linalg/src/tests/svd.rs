@@ -302,7 +302,7 @@ fn the_last_resort_is_right_too() {
                 };
                 let mut s = vec![T::R::of(0.0); n];
                 let (mut u, mut v) = (Dense::<T>::poisoned(n, n), Dense::<T>::poisoned(n, n));
-                let mut memory = faer::dyn_stack::MemBuffer::new(crate::jacobi::svd_scratch::<T>(n, n));
+                let mut memory = faer::dyn_stack::MemBuffer::new(crate::jacobi::svd_scratch::<T>(n, n, n));
                 // SAFETY: all matrices are n by n, column-major.
                 unsafe {
                     crate::jacobi::svd(
