@@ -5,9 +5,12 @@
 //! caller's batch policy. Inputs are checked for NaN and infinity, scaled by a power of two, and results of algorithms that
 //! are known to fail silently are checked before they are returned.
 
+mod balance;
 mod cholesky;
 pub mod cost;
 mod crew;
+mod eig;
+mod eigenvectors;
 mod eigh;
 mod failure;
 mod fallbacks;
@@ -15,23 +18,29 @@ mod field;
 mod gauge;
 mod guard;
 mod hermitian;
+mod hessenberg;
 mod householder;
 mod jacobi;
 mod matrices;
 mod qr;
+mod qr_iteration;
+mod reflection;
 mod run;
 mod scaling;
+mod schur;
 mod solve;
 mod svd;
 mod workspace;
 
 pub use cholesky::cholesky;
+pub use eig::{EigOut, eig, unpack};
 pub use eigh::{EighOut, Triangle, eigh, eigvalsh};
 pub use field::{Field, RealNumber};
 pub use gauge::Gauge;
 pub use hermitian::svd_hermitian;
 pub use matrices::Matrices;
 pub use qr::{QrMode, QrOut, qr};
+pub use schur::{SchurOut, schur};
 pub use solve::solve;
 pub use svd::{SvdOut, svd, svdvals};
 
