@@ -18,9 +18,7 @@ from treadle.linalg.tensors import TensorEquations
 __all__ = ["Linalg"]
 
 
-class Linalg(
-    Norms, Conditioning, LeastSquares, Powers, TensorEquations, Subspaces, Exponential, Products
-):
+class Linalg(Norms, Conditioning, LeastSquares, Powers, TensorEquations, Subspaces, Exponential, Products):
     """Linear algebra on an engine, with the names, arguments and results of numpy and scipy.
 
     Leading axes are batch axes: every function takes ``(..., M, N)`` and treats each matrix on its own. Booleans and

@@ -41,6 +41,21 @@ def operation(function: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[
     return call
 
 
+def step(function: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Run a method that needs the engine once: its errors bear its name, and there is no lease to take."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def call(self: S, /, *args: P.args, **options: P.kwargs) -> R:
+        try:
+            return function(self, *args, **options)
+        except TreadleError as error:
+            own(error, name)
+            raise
+
+    return call
+
+
 def own(error: TreadleError, name: str) -> None:
     """Put the name of the function that was called in the place of the step that failed."""
     if error.operation not in (None, name):

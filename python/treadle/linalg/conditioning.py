@@ -9,7 +9,7 @@ import numpy as np
 
 from treadle import _native
 from treadle.exceptions import ArgumentError, MatrixShapeError
-from treadle.linalg._operation import epsilon, matrices, need_square, operand, operation, refuse_non_finite
+from treadle.linalg._operation import epsilon, matrices, need_square, operand, operation, refuse_non_finite, step
 from treadle.linalg.inverse import inverse_or_nan
 from treadle.linalg.norms import norm_of
 
@@ -79,7 +79,7 @@ class Conditioning(_native.Linalg):
                 result = np.where(undefined, result.dtype.type(np.inf), result)[()]
         return result
 
-    @operation
+    @step
     def matrix_rank(
         self,
         A: Any,

@@ -13,11 +13,11 @@ from treadle.linalg._operation import Array
 def inverse(linalg: Any, a: Array, *, check_finite: bool = True) -> Array:
     """The inverse of every matrix."""
     own = getattr(linalg, "inv", None)
+    result: Array
     if own is not None:
-        result: Array = own(a, check_finite=check_finite)
-        return result
-    eye = np.eye(a.shape[-1], dtype=a.dtype)
-    result = linalg.solve(a, eye, check_finite=check_finite)
+        result = own(a, check_finite=check_finite)
+    else:
+        result = linalg.solve(a, np.eye(a.shape[-1], dtype=a.dtype), check_finite=check_finite)
     return result
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from treadle import _native
 from treadle.exceptions import ArgumentError, BroadcastError, MatrixShapeError
-from treadle.linalg._operation import epsilon, matrices, operand, operation, refuse_non_finite
+from treadle.linalg._operation import adjoint, epsilon, matrices, operand, operation, refuse_non_finite
 
 
 class _NotGiven:
@@ -83,7 +83,7 @@ class LeastSquares(_native.Linalg):
             # NaN, of matrices that were not checked, stays.
             inverted = np.where(s <= limit, 0, 1 / s).astype(s.dtype, copy=False)
             weighted = vh * inverted[..., np.newaxis]
-        return self._engine.einsum("...kn,...mk->...nm", weighted, u, conj=[True, True], order="C")
+        return self._engine.matmul(adjoint(weighted), adjoint(u))
 
     @operation
     def lstsq(self, a: Any, b: Any, rcond: Any = None, *, check_finite: bool = True) -> Any:
@@ -169,13 +169,12 @@ class LeastSquares(_native.Linalg):
         with np.errstate(all="ignore"):
             kept = s > s.max(axis=-1, keepdims=True, initial=0) * relative
             inverted = np.where(kept | np.isnan(s), 1 / s, 0).astype(s.dtype, copy=False)
-            parts = engine.einsum("...mk,...mr->...kr", u, right, conj=[True, False]) * inverted[..., np.newaxis]
-            x = engine.einsum("...kn,...kr->...nr", vh, parts, conj=[True, False], order="C")
+            parts = engine.matmul(adjoint(u), right) * inverted[..., np.newaxis]
+            x = engine.matmul(adjoint(vh), parts)
         rank = np.count_nonzero(kept, axis=-1)
         if m > n and np.all(rank == n):
             off = right - engine.matmul(left, x)
-            residuals = engine.einsum("...mk,...mk->...k", off, off, conj=[True, False]).real
-            residuals = np.ascontiguousarray(residuals)
+            residuals = np.sum(off.real**2 + off.imag**2 if dtype.kind == "c" else off**2, axis=-2)
         else:
             residuals = np.empty((*x.shape[:-2], 0), s.dtype)
         return (x[..., 0] if vector else x), residuals, rank, s

@@ -10,7 +10,7 @@ import numpy as np
 from treadle import _arrays, _native
 from treadle._axes import normalised
 from treadle.exceptions import ArgumentError
-from treadle.linalg._operation import Array, operation, refuse_non_finite
+from treadle.linalg._operation import Array, refuse_non_finite, step
 
 INVALID_VECTOR = "valid for vectors are None, inf, -inf, 0 and other numbers"
 INVALID_MATRIX = "valid for matrices are None, 'fro', 'nuc', inf, -inf, 1, -1, 2 and -2"
@@ -45,6 +45,20 @@ def _euclidean(engine: Any, x: Array, axes: int) -> Any:
         return np.where(doubtful & fit.reshape(result.shape), again, result)[()]
 
 
+#: Sums of squares between these lost nothing to underflow or overflow.
+_PLAIN = {"f": (1e-30, 1e38), "d": (1e-290, 1e308)}
+
+
+def _flat(engine: Any, x: Array) -> Any:
+    """The root of the sum of squares of a vector of real numbers."""
+    low, high = _PLAIN.get(x.dtype.char, (1.0, 0.0))
+    if low < high:
+        square = engine.vdot(x, x)
+        if low < square < high:
+            return x.dtype.type(math.sqrt(square))
+    return _euclidean(engine, x, 1)
+
+
 def _absolute(x: Array) -> Array:
     return np.abs(x)
 
@@ -66,19 +80,19 @@ def _vector(engine: Any, x: Array, order: Any, axis: int, *, keepdims: bool) -> 
             )
         return _absolute(x).min(axis=axis, keepdims=keepdims)
     if order == 0:
-        return np.add.reduce((x != 0).astype(x.real.dtype), axis=axis, keepdims=keepdims)
+        return np.sum((x != 0).astype(x.real.dtype), axis=axis, keepdims=keepdims)
     if order == 1:
-        return np.add.reduce(_absolute(x), axis=axis, keepdims=keepdims)
+        return np.sum(_absolute(x), axis=axis, keepdims=keepdims)
     absolute = _absolute(x)
     try:
         exponent = absolute.dtype.type(order)
     except (TypeError, ValueError):
         raise ArgumentError(f"norm: ord is {order!r}; {INVALID_VECTOR}", operation="norm", argument="ord") from None
-    sums = np.add.reduce(np.power(absolute, exponent), axis=axis, keepdims=keepdims)
+    sums = np.sum(np.power(absolute, exponent), axis=axis, keepdims=keepdims)
     return np.power(sums, absolute.dtype.type(1) / exponent)
 
 
-def _smallest(x: Array) -> Array:
+def _smallest(x: Array) -> Any:
     """The least entry of the last axis, which has one."""
     if x.shape[-1] == 0:
         raise ArgumentError(
@@ -114,7 +128,7 @@ def norm_of(linalg: Any, x: Array, order: Any, axis: Any, *, keepdims: bool, che
             flat = x.ravel(order="K")
             if flat.dtype.kind == "c":
                 flat = flat.view(flat.real.dtype)
-            result = _euclidean(linalg._engine, flat, 1)
+            result = _flat(linalg._engine, flat)
             if check_finite and not np.isfinite(result):
                 refuse_non_finite(x, "norm", core=x.ndim)
             return np.reshape(result, (1,) * x.ndim) if keepdims else result
@@ -146,9 +160,15 @@ class Norms(_native.Linalg):
 
     __slots__ = ()
 
-    @operation
+    @step
     def norm(
-        self, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, *, check_finite: bool = True  # noqa: FBT001
+        self,
+        x: Any,
+        ord: Any = None,
+        axis: Any = None,
+        keepdims: bool = False,  # noqa: FBT001
+        *,
+        check_finite: bool = True,
     ) -> Any:
         """Norm of a vector or matrix.
 
@@ -187,7 +207,7 @@ class Norms(_native.Linalg):
         """
         return norm_of(self, _read(x, "norm"), ord, axis, keepdims=keepdims, check_finite=check_finite)
 
-    @operation
+    @step
     def vector_norm(
         self, x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2, check_finite: bool = True
     ) -> Any:
@@ -231,7 +251,7 @@ class Norms(_native.Linalg):
         result = norm_of(self, vectors, ord, -1, keepdims=False, check_finite=check_finite)
         return np.expand_dims(result, tuple(sorted(axes))) if keepdims else result
 
-    @operation
+    @step
     def matrix_norm(self, x: Any, /, *, keepdims: bool = False, ord: Any = "fro", check_finite: bool = True) -> Any:
         """Norm of the matrices in the last two axes.
 

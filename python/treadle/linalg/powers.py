@@ -58,17 +58,18 @@ class Powers(_native.Linalg):
         if check_finite:
             refuse_non_finite(array, "matrix_power")
         if left == 0:
-            result = np.empty_like(array, order="C")
-            result[...] = np.eye(array.shape[-1], dtype=array.dtype)
-            return result
+            identity = np.empty_like(array, order="C")
+            identity[...] = np.eye(array.shape[-1], dtype=array.dtype)
+            return identity
         if left < 0:
             array, left = inverse(self, operand(array, "matrix_power"), check_finite=False), -left
         product = self._engine.matmul
-        square, result = array, None
+        square: Any = array
+        result: Any = None
         while True:
             left, odd = divmod(left, 2)
             if odd:
                 result = square if result is None else product(result, square)
-            if left == 0:
+            if not left:
                 return np.array(result) if result is array else result
             square = product(square, square)

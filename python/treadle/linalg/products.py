@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from treadle import _arrays, _native
 from treadle.exceptions import ShapeError
-from treadle.linalg._operation import need_matrix, operation
+from treadle.linalg._operation import need_matrix, step
 
 
 class Products(_native.Linalg):
@@ -18,7 +18,7 @@ class Products(_native.Linalg):
 
     __slots__ = ()
 
-    @operation
+    @step
     def multi_dot(self, arrays: Iterable[npt.ArrayLike], *, out: npt.NDArray[Any] | None = None) -> Any:
         """Product of a chain of matrices, in the cheapest order: :meth:`CpuEngine.multi_dot`.
 
@@ -42,7 +42,7 @@ class Products(_native.Linalg):
         """
         return self._engine.multi_dot(arrays, out=out)
 
-    @operation
+    @step
     def matmul(self, x1: Any, x2: Any, /) -> Any:
         """Product of matrices: :meth:`CpuEngine.matmul`.
 
@@ -64,7 +64,7 @@ class Products(_native.Linalg):
         """
         return self._engine.matmul(x1, x2)
 
-    @operation
+    @step
     def vecdot(self, x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
         """Inner products of vectors, the first conjugated: :meth:`CpuEngine.vecdot`.
 
@@ -88,7 +88,7 @@ class Products(_native.Linalg):
         """
         return self._engine.vecdot(x1, x2, axis=axis)
 
-    @operation
+    @step
     def tensordot(self, x1: Any, x2: Any, /, *, axes: int | Sequence[Any] = 2) -> Any:
         """Contraction over several axes: :meth:`CpuEngine.tensordot`.
 
@@ -113,7 +113,7 @@ class Products(_native.Linalg):
         """
         return self._engine.tensordot(x1, x2, axes=axes)
 
-    @operation
+    @step
     def outer(self, x1: Any, x2: Any, /) -> Any:
         """Outer product of two vectors.
 
@@ -152,7 +152,7 @@ class Products(_native.Linalg):
                 )
         return self._engine.outer(one, other)
 
-    @operation
+    @step
     def cross(self, x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
         """Cross product of vectors of three entries.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from treadle import _native
 from treadle.exceptions import ArgumentError, MatrixShapeError
-from treadle.linalg._operation import Array, adjoint, epsilon, matrices, operation
+from treadle.linalg._operation import Array, adjoint, epsilon, matrices, operation, step
 
 
 def _common_rank(s: Array, shape: tuple[int, ...], rcond: Any, name: str) -> int:
@@ -36,7 +36,7 @@ class Subspaces(_native.Linalg):
 
     __slots__ = ()
 
-    @operation
+    @step
     def null_space(self, A: Any, rcond: Any = None, *, check_finite: bool = True) -> Any:
         """Orthonormal basis of the null space.
 
@@ -73,7 +73,7 @@ class Subspaces(_native.Linalg):
         rank = _common_rank(s, array.shape, rcond, "null_space")
         return adjoint(vh[..., rank:, :])
 
-    @operation
+    @step
     def orth(self, A: Any, rcond: Any = None, *, check_finite: bool = True) -> Any:
         """Orthonormal basis of the range.
 

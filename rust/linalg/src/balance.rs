@@ -20,7 +20,12 @@ const PLACED: usize = usize::MAX;
 /// of `a` that belongs at place `i`: the matrix in that order is upper triangular outside of what is left.
 ///
 /// `order` and `entries` hold `n`; `a` is column-major.
-pub(crate) fn isolate<T: Field>(a: &[T], n: usize, order: &mut [usize], entries: &mut [usize]) -> Range<usize> {
+pub(crate) fn isolate<T: Field>(
+    a: &[T],
+    n: usize,
+    order: &mut [usize],
+    entries: &mut [usize],
+) -> Range<usize> {
     (0..n).for_each(|i| order[i] = i);
     // Without a zero there is nothing to isolate.
     if n > 1 && !a.contains(&T::ZERO) {
@@ -135,7 +140,10 @@ pub(crate) fn scale<T: Field>(
             }
             changed = true;
             exponents[i] += exponent;
-            let (up, down) = (T::R::of(power_of_two(exponent)), T::R::of(power_of_two(-exponent)));
+            let (up, down) = (
+                T::R::of(power_of_two(exponent)),
+                T::R::of(power_of_two(-exponent)),
+            );
             for x in &mut a[i * n..(i + 1) * n] {
                 *x = Float::scale(*x, up);
             }

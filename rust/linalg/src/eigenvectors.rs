@@ -87,9 +87,15 @@ fn solve_two<R: RealNumber>(mut m: [[Parts<R>; 2]; 2], mut r: [Parts<R>; 2], lea
         m[1].swap(0, 1);
     }
     let factor = m[1][0].over(m[0][0], least);
-    let second = r[1].minus(factor.times(r[0])).over(m[1][1].minus(factor.times(m[0][1])), least);
+    let second = r[1]
+        .minus(factor.times(r[0]))
+        .over(m[1][1].minus(factor.times(m[0][1])), least);
     let first = r[0].minus(m[0][1].times(second)).over(m[0][0], least);
-    if pivot.1 == 1 { [second, first] } else { [first, second] }
+    if pivot.1 == 1 {
+        [second, first]
+    } else {
+        [first, second]
+    }
 }
 
 /// Half the exponent range: vectors that grow beyond are scaled down.
@@ -219,7 +225,10 @@ fn complex_vector<R: RealNumber>(
     let mut j = k;
     while j > 0 {
         j -= 1;
-        let own = |i: usize, left: &[R], right: &[R]| Parts { re: left[i], im: right[i] };
+        let own = |i: usize, left: &[R], right: &[R]| Parts {
+            re: left[i],
+            im: right[i],
+        };
         if j > 0 && t[j + (j - 1) * n] != zero {
             let i = j - 1;
             let m = [

@@ -59,7 +59,15 @@ pub(crate) fn reduce<T: Field>(
         }
     }
     for j in first..high.saturating_sub(1) {
-        step(a, n, j, high, &mut t[(j - low) * BLOCK..(j - low + 1) * BLOCK], (j - low) % BLOCK, work);
+        step(
+            a,
+            n,
+            j,
+            high,
+            &mut t[(j - low) * BLOCK..(j - low + 1) * BLOCK],
+            (j - low) % BLOCK,
+            work,
+        );
     }
     // T of the columns that were done one by one, block by block.
     let mut start = first;
@@ -198,7 +206,10 @@ fn panel<T: Field>(
             let own = &mut own[top..high];
             for l in 0..i {
                 let mut dot = T::ZERO;
-                for (&x, &y) in vs[l * n + i..l * n + rows].iter().zip(&vs[i * n + i..i * n + rows]) {
+                for (&x, &y) in vs[l * n + i..l * n + rows]
+                    .iter()
+                    .zip(&vs[i * n + i..i * n + rows])
+                {
                     dot += x.conj_times(y);
                 }
                 for (x, &y) in own.iter_mut().zip(&earlier[l * n + top..l * n + high]) {

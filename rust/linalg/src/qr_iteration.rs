@@ -6,7 +6,9 @@
 
 use crate::failure::Failure;
 use crate::field::{Field, RealNumber};
-use crate::reflection::{from_left, from_right_2, from_right_3, reflection, three_columns, two_columns};
+use crate::reflection::{
+    from_left_2, from_left_3, from_right_2, from_right_3, reflection, three_columns, two_columns,
+};
 use std::ops::Range;
 use treadle_core::Element;
 
@@ -45,26 +47,48 @@ pub(crate) struct Standard<R> {
 pub(crate) fn standardise<R: RealNumber>(a: R, b: R, c: R, d: R) -> Standard<R> {
     let (zero, one, half) = (<R as Element>::ZERO, <R as Element>::ONE, R::of(0.5));
     let sign = |x: R| if x < zero { -one } else { one };
-    let as_is = Standard { a, b, c, d, cosine: one, sine: zero };
+    let as_is = Standard {
+        a,
+        b,
+        c,
+        d,
+        cosine: one,
+        sine: zero,
+    };
     if c == zero {
         return as_is;
     }
     if b == zero {
-        return Standard { a: d, b: -c, c: zero, d: a, cosine: zero, sine: one };
+        return Standard {
+            a: d,
+            b: -c,
+            c: zero,
+            d: a,
+            cosine: zero,
+            sine: one,
+        };
     }
     if a == d && sign(b) != sign(c) {
         return as_is;
     }
     let p = half * (a - d);
-    let (larger, smaller) = if b.magnitude() > c.magnitude() { (b.magnitude(), c.magnitude()) } else { (c.magnitude(), b.magnitude()) };
+    let (larger, smaller) = if b.magnitude() > c.magnitude() {
+        (b.magnitude(), c.magnitude())
+    } else {
+        (c.magnitude(), b.magnitude())
+    };
     let smaller = smaller * sign(b) * sign(c);
-    let scale = if p.magnitude() > larger { p.magnitude() } else { larger };
+    let scale = if p.magnitude() > larger {
+        p.magnitude()
+    } else {
+        larger
+    };
     let discriminant = p / scale * p + larger / scale * smaller;
     // Real eigenvalues that are well apart.
     if discriminant >= R::of(4.0 * R::EPSILON) * scale {
         let root = scale.root() * discriminant.root();
         let z = p + if p < zero { -root } else { root };
-        let length = Field::modulus(c).max_with(z.magnitude()) ;
+        let length = Field::modulus(c).max_with(z.magnitude());
         let tau = length * ((c / length) * (c / length) + (z / length) * (z / length)).root();
         return Standard {
             a: d + z,
@@ -83,7 +107,8 @@ pub(crate) fn standardise<R: RealNumber>(a: R, b: R, c: R, d: R) -> Standard<R> 
         // b = -c and a = d up to underflow: it is standard already.
         return as_is;
     }
-    let tau = length * ((sigma / length) * (sigma / length) + (difference / length) * (difference / length)).root();
+    let tau =
+        length * ((sigma / length) * (sigma / length) + (difference / length) * (difference / length)).root();
     let cosine = (half * (one + sigma.magnitude() / tau)).root();
     let sine = -(p / (tau * cosine)) * sign(sigma);
     let (aa, bb) = (a * cosine + b * sine, b * cosine - a * sine);
@@ -91,12 +116,25 @@ pub(crate) fn standardise<R: RealNumber>(a: R, b: R, c: R, d: R) -> Standard<R> 
     let (a, b) = (aa * cosine + cc * sine, bb * cosine + dd * sine);
     let (c, d) = (cc * cosine - aa * sine, dd * cosine - bb * sine);
     let mean = half * (a + d);
-    let equal = Standard { a: mean, b, c, d: mean, cosine, sine };
+    let equal = Standard {
+        a: mean,
+        b,
+        c,
+        d: mean,
+        cosine,
+        sine,
+    };
     if c == zero {
         return Standard { a, d, ..equal };
     }
     if b == zero {
-        return Standard { b: -c, c: zero, cosine: -sine, sine: cosine, ..equal };
+        return Standard {
+            b: -c,
+            c: zero,
+            cosine: -sine,
+            sine: cosine,
+            ..equal
+        };
     }
     if sign(b) != sign(c) {
         return equal;
@@ -166,7 +204,11 @@ impl<T: Field> Iteration<'_, T> {
             }
             if below <= eps * around {
                 let above = size(self.at(start - 1, start));
-                let (large, little) = if below > above { (below, above) } else { (above, below) };
+                let (large, little) = if below > above {
+                    (below, above)
+                } else {
+                    (above, below)
+                };
                 let last = size(self.at(start, start));
                 let gap = size(self.at(start - 1, start - 1) - self.at(start, start));
                 let (most, least) = if last > gap { (last, gap) } else { (gap, last) };
@@ -239,7 +281,10 @@ impl<R: RealNumber> Iteration<'_, R> {
                 let (sum, corner) = if at_end {
                     (c.magnitude() + self.at(top - 1, top - 2).magnitude(), d)
                 } else {
-                    (self.at(start + 1, start).magnitude() + self.at(start + 2, start + 1).magnitude(), self.at(start, start))
+                    (
+                        self.at(start + 1, start).magnitude() + self.at(start + 2, start + 1).magnitude(),
+                        self.at(start, start),
+                    )
                 };
                 a = R::of(0.75) * sum + corner;
                 (b, c, d) = (R::of(-0.4375) * sum, sum, a);
@@ -247,7 +292,11 @@ impl<R: RealNumber> Iteration<'_, R> {
             let mut shifts = pair_of(&standardise(a, b, c, d));
             if shifts[0].1 == zero {
                 let corner = self.at(top, top);
-                let nearer = if (shifts[0].0 - corner).magnitude() <= (shifts[1].0 - corner).magnitude() { 0 } else { 1 };
+                let nearer = if (shifts[0].0 - corner).magnitude() <= (shifts[1].0 - corner).magnitude() {
+                    0
+                } else {
+                    1
+                };
                 shifts = [shifts[nearer]; 2];
             }
             self.double_shift(start, top, shifts);
@@ -309,7 +358,7 @@ impl<R: RealNumber> Iteration<'_, R> {
             let rows = left..(k + len + 1).min(top + 1);
             if len == 3 {
                 for column in self.h[k * n..right * n].chunks_exact_mut(n) {
-                    from_left(&v, tau, &mut column[k..k + 3]);
+                    from_left_3([v[1], v[2]], tau, &mut column[k..]);
                 }
                 let (x, y, w) = three_columns(self.h, n, k, rows);
                 from_right_3([v[1], v[2]], tau, x, y, w);
@@ -319,7 +368,7 @@ impl<R: RealNumber> Iteration<'_, R> {
                 }
             } else {
                 for column in self.h[k * n..right * n].chunks_exact_mut(n) {
-                    from_left(&v[..2], tau, &mut column[k..k + 2]);
+                    from_left_2(v[1], tau, &mut column[k..]);
                 }
                 let (x, y) = two_columns(self.h, n, k, rows);
                 from_right_2(v[1], tau, x, y);
@@ -357,7 +406,14 @@ impl<R: RealNumber> Iteration<'_, R> {
 }
 
 /// `[x y] = [x y] [c -s; s c]` on two columns.
-fn rotate_columns<R: RealNumber>(a: &mut [R], n: usize, first: usize, rows: Range<usize>, cosine: R, sine: R) {
+fn rotate_columns<R: RealNumber>(
+    a: &mut [R],
+    n: usize,
+    first: usize,
+    rows: Range<usize>,
+    cosine: R,
+    sine: R,
+) {
     let (x, y) = two_columns(a, n, first, rows);
     for (x, y) in x.iter_mut().zip(y) {
         (*x, *y) = (cosine * *x + sine * *y, cosine * *y - sine * *x);
@@ -420,8 +476,16 @@ impl<T: Field> Iteration<'_, T> {
         let (p, product) = (unit(p), unit(b) * unit(c));
         let root = square_root(p * p + product);
         // The sign that does not cancel in p + root.
-        let sum = if (p.conj() * root).re() < <T::R as Element>::ZERO { p - root } else { p + root };
-        if sum == T::ZERO { d } else { d - product.quotient(sum).scaled(scale) }
+        let sum = if (p.conj() * root).re() < <T::R as Element>::ZERO {
+            p - root
+        } else {
+            p + root
+        };
+        if sum == T::ZERO {
+            d
+        } else {
+            d - product.quotient(sum).scaled(scale)
+        }
     }
 
     /// One bulge of a single shift, chased from `start` to `top`.
@@ -442,7 +506,7 @@ impl<T: Field> Iteration<'_, T> {
                 continue;
             }
             for column in self.h[k * n..right * n].chunks_exact_mut(n) {
-                from_left(&v, tau, &mut column[k..k + 2]);
+                from_left_2(v[1], tau, &mut column[k..]);
             }
             let (x, y) = two_columns(self.h, n, k, left..(k + 3).min(top + 1));
             from_right_2(v[1], tau, x, y);
@@ -489,7 +553,10 @@ mod tests {
                 for c in values {
                     for d in values {
                         let s = standardise::<f64>(a, b, c, d);
-                        assert!(s.c == 0.0 || (s.a == s.d && s.b * s.c <= 0.0 && s.b != 0.0), "{a} {b} {c} {d}");
+                        assert!(
+                            s.c == 0.0 || (s.a == s.d && s.b * s.c <= 0.0 && s.b != 0.0),
+                            "{a} {b} {c} {d}"
+                        );
                         assert!((s.cosine * s.cosine + s.sine * s.sine - 1.0).abs() < 1e-14);
                         // [a b; c d] = G^T S G with G = [cos sin; -sin cos].
                         let (x, y) = (s.cosine, s.sine);

@@ -53,6 +53,25 @@ pub(crate) fn from_left<T: Field>(v: &[T], tau: T, c: &mut [T]) {
     }
 }
 
+/// `c = H^H c` for two entries, `v` being the second of the reflector.
+#[inline(always)]
+pub(crate) fn from_left_2<T: Field>(v: T, tau: T, c: &mut [T]) {
+    let Some(c) = c.first_chunk_mut::<2>() else { return };
+    let step = tau.conj() * (c[0] + v.conj_times(c[1]));
+    c[0] -= step;
+    c[1] -= step * v;
+}
+
+/// `c = H^H c` for three entries, `v` being the last two of the reflector.
+#[inline(always)]
+pub(crate) fn from_left_3<T: Field>(v: [T; 2], tau: T, c: &mut [T]) {
+    let Some(c) = c.first_chunk_mut::<3>() else { return };
+    let step = tau.conj() * (c[0] + v[0].conj_times(c[1]) + v[1].conj_times(c[2]));
+    c[0] -= step;
+    c[1] -= step * v[0];
+    c[2] -= step * v[1];
+}
+
 /// `[x y] = [x y] H` for a reflection of two entries, row by row.
 #[inline(always)]
 pub(crate) fn from_right_2<T: Field>(v: T, tau: T, x: &mut [T], y: &mut [T]) {

@@ -61,7 +61,13 @@ pub(crate) fn iterate<T: Field>(
     mut crew: Option<&mut Crew<'_>>,
     stack: &mut MemStack,
 ) -> std::result::Result<(), Failure> {
-    let Workspace { h, mut z, n, active, whole } = work;
+    let Workspace {
+        h,
+        mut z,
+        n,
+        active,
+        whole,
+    } = work;
     {
         let (t, stack) = slice(stack, hessenberg::factor_len(n), T::ZERO);
         hessenberg::reduce(h, n, active.clone(), t, crew.as_deref_mut(), stack)?;

@@ -118,7 +118,9 @@ impl Linalg {
                     DType::F32 => unpack!(f32),
                     _ => unpack!(f64),
                 }
-                Ok(Some(arrays.into_iter().map(|(array, _)| array).collect::<Vec<_>>()))
+                Ok(Some(
+                    arrays.into_iter().map(|(array, _)| array).collect::<Vec<_>>(),
+                ))
             },
         )?;
         let (w, v) = match unpacked {
