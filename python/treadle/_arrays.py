@@ -166,12 +166,14 @@ def as_readable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Copy an array that the core cannot read where it lies.
 
     That is: foreign byte order, misaligned elements, strides that are no whole number of elements. Anything else
-    comes back as it is.
+    comes back as it is, or as a view whose dtype is numpy's own object.
     """
     dtype = array.dtype
     native = dtype.isnative
     if native and array.flags.aligned and all(stride % dtype.itemsize == 0 for stride in array.strides):
-        return array
+        # '<f8' where it is native is another object than 'f8', and the core compares objects.
+        plain = dtype if dtype.num >= 256 else np.dtype(dtype.char)
+        return array if plain is dtype else array.view(plain)
     if array.nbytes >= 1 << 20:
         reason = "its byte order is foreign" if not native else "its elements are not aligned"
         warnings.warn(f"an operand of shape {array.shape} is copied because {reason}", PerformanceWarning, stacklevel=4)

@@ -1,4 +1,4 @@
-"""numpy's own tests of contraction, run against an engine in a process of its own.
+"""numpy's own tests of contraction and linear algebra, run against an engine in a process of its own.
 
 Every difference is named with its reason. A named test that passes fails the run (strict xfail), and a name that matches
 nothing is a usage error, so the lists hold what differs and no more.
@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+import treadle as td
 
 HERE = Path(__file__).resolve().parent
 NUMPY = Path(np.__file__).parent
@@ -70,6 +72,45 @@ PRODUCT_TESTS = [
     "linalg/tests/test_linalg.py::TestOuter",
 ]
 PRODUCT_NAMES = "dot,vdot,inner,outer,tensordot,kron,vecdot,matvec,vecmat,linalg.multi_dot"
+
+
+WORDS = "matches the words of numpy's error; ours is of the same builtin class"
+NO_SUBCLASS = "results are plain ndarray, not the operand's subclass"
+#: By the function that must be there for the difference to show.
+LINALG = {
+    "TestSolve::test_0_size": ("solve", NO_SUBCLASS),
+    "TestSolve::test_0_size_k": ("solve", NO_SUBCLASS),
+    "TestInv::test_0_size": ("inv", NO_SUBCLASS),
+    "TestQR::test_qr_empty[3-0]": ("qr", "there is no mode='raw'"),
+    "TestQR::test_qr_empty[0-3]": ("qr", "there is no mode='raw'"),
+    "TestQR::test_qr_empty[0-0]": ("qr", "there is no mode='raw'"),
+    "TestQR::test_mode_raw": ("qr", "there is no mode='raw'"),
+    "test_pinv_rtol_arg": ("pinv", WORDS),
+    "TestLstsq::test_incompatible_dims": ("lstsq", WORDS),
+    "TestMatrixRank::test_matrix_rank": ("matrix_rank", WORDS),
+    "test_cross": ("cross", WORDS),
+    "test_matrix_transpose": ("matrix_transpose", WORDS),
+    "TestNorm_NonSystematic::test_longdouble_norm": ("norm", NO_LONG_DOUBLE),
+    "TestNorm_NonSystematic::test_complex_high_ord": ("norm", NO_LONG_DOUBLE),
+    **{
+        f"TestMatrixPower::{test}[{case}]": ("matrix_power", reason)
+        for test in ("test_large_power", "test_power_is_zero", "test_power_is_one", "test_power_is_two")
+        for case, reason in (("dt12", NO_LONG_DOUBLE), ("dt15", NO_LONG_DOUBLE), ("dt16", NO_OBJECT))
+    },
+    **{
+        f"TestMatrixPower::test_exceptions_non_square[{case}]": ("matrix_power", reason)
+        for case, reason in (("dt12", NO_LONG_DOUBLE), ("dt15", NO_LONG_DOUBLE), ("dt16", NO_OBJECT))
+    },
+    "test_unsupported_commontype": ("cholesky", WORDS),
+}
+#: outer is tested above as `engine.outer`: numpy's test of this one runs while the module is imported and matches words.
+LEFT_OUT = {"LinAlgError", "outer"}
+#: The functions of numpy.linalg that this version has. One that appears is run from then on, and stands here then.
+PRESENT = {
+    *("matrix_power", "solve", "tensorsolve", "tensorinv", "cholesky", "eigvals", "eigvalsh", "pinv", "svd", "svdvals"),
+    *("eig", "eigh", "lstsq", "norm", "qr", "cond", "matrix_rank", "multi_dot", "trace", "diagonal", "cross"),
+    *("tensordot", "matmul", "matrix_transpose", "matrix_norm", "vector_norm", "vecdot"),
+}
 
 
 def run_suite(
@@ -129,6 +170,26 @@ def test_numpys_tests_pass_but_for_the_named_differences(
     counts = run_suite(names, tests, named, tmp_path, *more)
     assert counts.get("passed", 0) >= floor
     assert counts.get("xfailed", 0) == len(named)
+    assert counts.keys() <= {"passed", "xfailed", "skipped", "deselected"}
+
+
+def test_numpys_linalg_tests_pass_but_for_the_named_differences(tmp_path: Path) -> None:
+    with td.CpuEngine.serial() as engine:
+        there = {name for name in np.linalg.__all__ if hasattr(engine.linalg, name)} - LEFT_OUT
+    missing = set(np.linalg.__all__) - LEFT_OUT - there
+    assert there >= PRESENT
+    text = (NUMPY / "linalg/tests/test_linalg.py").read_text()
+    named = {
+        key: reason
+        for key, (function, reason) in LINALG.items()
+        if function in there and f"def {key.rpartition('::')[2].partition('[')[0]}(" in text
+    }
+    names = ",".join(f"linalg.{name}" for name in sorted(there))
+    counts = run_suite(names, ["linalg/tests/test_linalg.py"], named, tmp_path)
+    print(f"{len(there)} functions in numpy's place, {sorted(missing)} missing: {counts}")
+    assert counts.get("passed", 0) >= 438
+    # One test of numpy's is an expected failure by itself, on some machines.
+    assert len(named) <= counts.get("xfailed", 0) <= len(named) + 1
     assert counts.keys() <= {"passed", "xfailed", "skipped", "deselected"}
 
 

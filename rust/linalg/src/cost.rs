@@ -27,6 +27,13 @@ pub fn eigh(order: usize, vectors: bool, complex: bool) -> f64 {
     400.0 + work * (0.25 * n + 70.0)
 }
 
+/// Eigenvalues of a general matrix, with or without vectors; the Schur form costs about as much as the vectors.
+pub fn eig(order: usize, vectors: bool, complex: bool) -> f64 {
+    let n = order as f64;
+    let work = weight(complex, 2.0) * if vectors { 1.0 } else { 0.5 } * n * n;
+    600.0 + work * (1.5 * n + 150.0)
+}
+
 /// A linear system with that many right-hand sides.
 pub fn solve(order: usize, sides: usize, complex: bool) -> f64 {
     let (n, r) = (order as f64, sides as f64);

@@ -54,7 +54,7 @@ pub(crate) fn scratch<T: Field>(m: usize, n: usize) -> StackReq {
 }
 
 /// Entries of variance one, the same in every call.
-fn fill_random<T: Field>(to: *mut T, len: usize) {
+pub(crate) fn fill_random<T: Field>(to: *mut T, len: usize) {
     let mut state = 0x9E37_79B9_7F4A_7C15u64;
     for i in 0..len {
         state ^= state << 13;
@@ -68,7 +68,7 @@ fn fill_random<T: Field>(to: *mut T, len: usize) {
 }
 
 /// Frobenius norm of `a - b` (column-major, no gaps), in `f64`.
-fn distance<T: Field>(a: *const T, b: *const T, len: usize) -> f64 {
+pub(crate) fn distance<T: Field>(a: *const T, b: *const T, len: usize) -> f64 {
     let mut sum = 0.0;
     for i in 0..len {
         // SAFETY: the callers cut `len` elements.

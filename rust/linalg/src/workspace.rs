@@ -17,6 +17,21 @@ pub(crate) fn take<'a, T: 'a>(stack: &'a mut MemStack, len: usize) -> (*mut T, &
     (array.as_mut_ptr().cast(), rest)
 }
 
+/// Cuts an array from the block and fills it.
+pub(crate) fn slice<'a, T: Copy + 'a>(
+    stack: &'a mut MemStack,
+    len: usize,
+    value: T,
+) -> (&'a mut [T], &'a mut MemStack) {
+    let (pointer, rest) = take::<T>(stack, len);
+    // SAFETY: cut with that length, and written here before it becomes a slice.
+    let slice = unsafe {
+        (0..len).for_each(|i| pointer.add(i).write(value));
+        std::slice::from_raw_parts_mut(pointer, len)
+    };
+    (slice, rest)
+}
+
 /// A column-major matrix in memory that we own.
 ///
 /// # Safety

@@ -1,15 +1,19 @@
 //! `engine.linalg`: translation between numpy's arrays and the factorisations of `treadle_linalg`.
 
 mod cholesky;
+mod eig;
 mod eigh;
 mod operand;
 mod qr;
 mod results;
 mod run;
+mod schur;
 mod solve;
 mod svd;
 
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
 
 use crate::engine::PyCpuEngine;
 
@@ -53,13 +57,23 @@ use with_field;
 /// >>> engine = td.CpuEngine.serial()
 /// >>> engine.linalg.eigh(np.diag([3.0, 1.0])).eigenvalues
 /// array([1., 3.])
-#[pyclass(frozen, name = "Linalg", module = "treadle._native")]
+#[pyclass(frozen, subclass, name = "Linalg", module = "treadle._native")]
 pub(crate) struct Linalg {
     engine: Py<PyCpuEngine>,
 }
 
 #[pymethods]
 impl Linalg {
+    #[new]
+    fn new(engine: Py<PyCpuEngine>) -> Self {
+        Linalg { engine }
+    }
+
+    #[getter]
+    fn _engine(&self, py: Python<'_>) -> Py<PyCpuEngine> {
+        self.engine.clone_ref(py)
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(format!("{}.linalg", self.engine.bind(py).repr()?))
     }
@@ -69,10 +83,10 @@ impl Linalg {
 impl PyCpuEngine {
     /// Linalg: The functions of linear algebra, with numpy's names.
     #[getter]
-    fn linalg(slf: &Bound<'_, Self>) -> Linalg {
-        Linalg {
-            engine: slf.clone().unbind(),
-        }
+    fn linalg<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        // The class with the functions that are written in Python; it derives from the one here.
+        static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        CLASS.import(slf.py(), "treadle.linalg", "Linalg")?.call1((slf,))
     }
 }
 

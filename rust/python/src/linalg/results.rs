@@ -13,6 +13,7 @@ struct Classes {
     svd: Py<PyType>,
     qr: Py<PyType>,
     eigh: Py<PyType>,
+    eig: Py<PyType>,
 }
 
 /// Which of them.
@@ -21,6 +22,7 @@ pub(super) enum Named {
     Svd,
     Qr,
     Eigh,
+    Eig,
 }
 
 /// The named tuple of numpy's function of that name.
@@ -53,12 +55,14 @@ pub(super) fn named<'py>(
             svd: class("SVDResult", "svd")?,
             qr: class("QRResult", "qr")?,
             eigh: class("EighResult", "eigh")?,
+            eig: class("EigResult", "eig")?,
         })
     })?;
     let class = match which {
         Named::Svd => &classes.svd,
         Named::Qr => &classes.qr,
         Named::Eigh => &classes.eigh,
+        Named::Eig => &classes.eig,
     };
     class.bind(py).call1(fields.into_pyobject(py)?)
 }

@@ -44,7 +44,26 @@ impl<'py, 'a> Call<'py, 'a> {
 
     /// Runs `f`, which takes about that many nanoseconds.
     pub(super) fn run(
+        self,
+        nanoseconds: f64,
+        f: impl FnOnce(&mut Token<'_>, BatchPolicy) -> Result<()> + Send,
+    ) -> PyResult<()> {
+        self.run_then(nanoseconds, f, |_| Ok(()))
+    }
+
+    /// As `run`; `then` may make more arrays of what came out.
+    pub(super) fn run_then<O>(
         mut self,
+        nanoseconds: f64,
+        f: impl FnOnce(&mut Token<'_>, BatchPolicy) -> Result<()> + Send,
+        then: impl FnOnce(&Self) -> PyResult<O>,
+    ) -> PyResult<O> {
+        self.execute(nanoseconds, f)?;
+        then(&self)
+    }
+
+    fn execute(
+        &mut self,
         nanoseconds: f64,
         f: impl FnOnce(&mut Token<'_>, BatchPolicy) -> Result<()> + Send,
     ) -> PyResult<()> {
