@@ -30,7 +30,11 @@ def progress_of(progress: Any, total: int | None, lanes: _native.Lanes | None = 
             )
         yield progress
         return
-    bar = Bar(_made(total), own=True) if progress is True else Bar(progress, own=False)
+    made = _made(total) if progress is True else progress
+    if made is None:
+        yield None
+        return
+    bar = Bar(made, own=progress is True)
     if getattr(bar.bar, "total", 0) is None:
         bar.bar.total = total
     busy = None if lanes is None else Utilisation(lanes)
@@ -47,7 +51,16 @@ def _made(total: int | None) -> Any:
         raise UnsupportedError(
             "progress=True needs tqdm (pip install tqdm); or pass a callable (done, total)"
         ) from None
-    return tqdm(total=total)
+    try:
+        return tqdm(total=total)
+    except Exception as error:
+        _cannot_be_shown(error)
+        return None
+
+
+def _cannot_be_shown(error: Exception) -> None:
+    """A terminal that went away is no reason to lose a map."""
+    warnings.warn(f"the progress bar cannot be shown: {error!r}", TreadleWarning, stacklevel=5)
 
 
 class Bar:
@@ -78,13 +91,12 @@ class Bar:
             self._guarded(self.bar.close)
 
     def _guarded(self, step: Callable[[], object]) -> None:
-        """A terminal that went away is no reason to lose a map."""
         try:
             step()
         except Exception as error:
             if not self.broken:
-                warnings.warn(f"the progress bar cannot be shown: {error!r}", TreadleWarning, stacklevel=3)
-            self.broken = True
+                self.broken = True
+                _cannot_be_shown(error)
 
 
 class Utilisation:

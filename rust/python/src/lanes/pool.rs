@@ -13,7 +13,7 @@ use treadle_lanes::{LaneThreads, STACK_BYTES};
 
 use super::body::{BodyWork, Ended, body_values, outcomes};
 use super::caller::wait_for_lanes;
-use super::control::{LaneControl, is_waited_for, seconds_of, threads_end};
+use super::control::{LaneControl, SIGNAL_PERIOD, is_waited_for, seconds_of, threads_end};
 use super::failure::{is_ordinary, lane_error, without_panic};
 use super::feeder::Caller;
 use super::lane::current_lane;
@@ -164,7 +164,8 @@ impl Lanes {
         self.busy.store(false, Ordering::Release);
     }
 
-    /// Runs `work` in every lane and `attend` on this thread; everything is joined when it returns.
+    /// Runs `work` in every lane and `attend` on this thread, at once unless the caller is `idle`; everything is joined
+    /// when it returns.
     fn execute<W: LaneWork + 'static, C: Send>(
         &self,
         py: Python<'_>,
@@ -172,6 +173,7 @@ impl Lanes {
         rank: Option<usize>,
         work: &Arc<W>,
         halt: impl Fn() + Send + Sync,
+        idle: bool,
         attend: impl FnOnce(Python<'_>, &treadle_lanes::LaneControl) -> C + Send,
     ) -> PyResult<Ended<W, C>> {
         let mut tickets = Ticket::for_lanes(py, &self.engines, &self.threads, control, rank)?;
@@ -181,7 +183,14 @@ impl Lanes {
                 &control,
                 &mut tickets,
                 |mut lane| self.run_one(lane.index(), lane.resource(), work, &halt),
-                |control| Ok(Python::attach(|py| attend(py, control))),
+                |control| {
+                    if idle {
+                        // Nothing to do for the first look at the signals' time: a caller that asked for the interpreter
+                        // now would only stand in the way of the lanes.
+                        control.wait_for_lanes(Some(SIGNAL_PERIOD));
+                    }
+                    Ok(Python::attach(|py| attend(py, control)))
+                },
             )
         });
         report.map_err(|error| raise(py, error))
@@ -397,13 +406,14 @@ impl Lanes {
             outbox: None,
         });
         let control = Py::new(py, LaneControl::of_caller(control))?;
+        let idle = iterator.is_none() && progress.is_none() && deadline.is_none();
         let iterator = iterator.map(Bound::unbind);
         let attend = |py: Python<'_>, control: &treadle_lanes::LaneControl| -> CallerEnd {
             let iterator = iterator.map(|iterator| iterator.into_bound(py));
             let progress = progress.map(|progress| progress.into_bound(py));
             Caller::new(py, &work, iterator, progress, total, deadline).attend(control)
         };
-        let report = self.execute(py, &control, rank, &work, || work.halt(), attend)?;
+        let report = self.execute(py, &control, rank, &work, || work.halt(), idle, attend)?;
         drop(held);
         let (lanes, caller, fault) = outcomes::<MapWork, _>(py, report);
         match (caller, fault) {
@@ -530,6 +540,7 @@ impl Lanes {
         });
         let shared = Py::new(py, LaneControl::of_caller(control.clone()))?;
         let given = shared.clone_ref(py);
+        let idle = coordinator.is_none();
         let attend = |py: Python<'_>, control: &treadle_lanes::LaneControl| {
             let value = match coordinator {
                 None => Ok(py.None()),
@@ -548,7 +559,7 @@ impl Lanes {
             let interrupt = wait_for_lanes(py, control, || control.cancel());
             (value, interrupt)
         };
-        let report = self.execute(py, &shared, rank, &work, || control.cancel(), attend)?;
+        let report = self.execute(py, &shared, rank, &work, || control.cancel(), idle, attend)?;
         drop(held);
         let (lanes, caller, fault) = outcomes::<BodyWork, _>(py, report);
         let (value, interrupt) = match caller {
