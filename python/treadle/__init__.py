@@ -57,6 +57,7 @@ from treadle.info import show_versions
 from treadle.lanes import (
     Lane,
     LaneControl,
+    LaneExecutor,
     Lanes,
     current_lane,
     imap_in_lanes,
@@ -84,6 +85,7 @@ __all__ = [
     "LaneCancelledError",
     "LaneControl",
     "LaneError",
+    "LaneExecutor",
     "LaneTaskError",
     "LaneThreadError",
     "Lanes",

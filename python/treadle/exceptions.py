@@ -7,7 +7,7 @@ anyway: ``except ValueError`` catches a :class:`ShapeError`, ``except numpy.lina
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -116,6 +116,14 @@ class TreadleError(Exception):
         self.detail = detail
         for name, default in self._facts.items():
             setattr(self, name, detail.get(name, default))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            detail = self.__dict__.get("detail", {})
+            if name in detail:
+                return detail[name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""

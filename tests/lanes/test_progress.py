@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import re
+import sys
 import threading
 import time
 
@@ -80,3 +83,94 @@ def test_progress_true_shows_a_bar(lanes, capsys):
     pytest.importorskip("tqdm")
     td.map_in_lanes(lambda item, engine: item, range(10), lanes, progress=True)
     assert "10/10" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_bar_says_at_the_end_how_busy_the_lanes_were(make_lanes, capsys, stream):
+    pytest.importorskip("tqdm")
+    lanes = make_lanes(count=2)
+
+    def body(item, engine):
+        time.sleep(0.01)
+        return item
+
+    if stream:
+        assert list(td.imap_in_lanes(body, range(20), lanes, progress=True)) == list(range(20))
+    else:
+        assert td.map_in_lanes(body, range(20), lanes, progress=True) == list(range(20))
+    shown = capsys.readouterr().err
+    last = shown.rstrip().rsplit("\r", 1)[-1]
+    assert "20/20" in last
+    assert "it/s" in last
+    busy = re.search(r"2 lanes (\d+)% busy", last)
+    assert busy
+    assert int(busy[1]) > 50
+
+
+def test_lanes_that_wait_are_not_busy(make_lanes, capsys):
+    pytest.importorskip("tqdm")
+
+    def slow():
+        for item in range(5):
+            time.sleep(0.02)
+            yield item
+
+    td.map_in_lanes(lambda item, engine: item, slow(), make_lanes(count=1), progress=True)
+    assert int(re.search(r"1 lane (\d+)% busy", capsys.readouterr().err)[1]) < 50
+
+
+def test_the_callers_bar_stays_open_and_keeps_its_words(lanes):
+    tqdm = pytest.importorskip("tqdm")
+    with tqdm.tqdm(file=io.StringIO(), postfix="mine") as bar:
+        td.map_in_lanes(lambda item, engine: item, range(5), lanes, progress=bar)
+        td.map_in_lanes(lambda item, engine: item, range(5), lanes, progress=bar)
+        assert (bar.n, bar.postfix, bar.disable) == (10, "mine", False)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_bar_that_was_closed_and_a_terminal_that_went_away_lose_no_map(lanes, monkeypatch, stream):
+    tqdm = pytest.importorskip("tqdm")
+
+    def mapped(progress, body=lambda item, engine: item):
+        if stream:
+            return list(td.imap_in_lanes(body, range(5), lanes, progress=progress))
+        return td.map_in_lanes(body, range(5), lanes, progress=progress)
+
+    closed = tqdm.tqdm(total=5, file=io.StringIO())
+    closed.close()
+    assert mapped(closed) == list(range(5))
+
+    class Gone(io.StringIO):
+        gone = False
+
+        def write(self, text):
+            if self.gone:
+                raise BrokenPipeError
+            return super().write(text)
+
+    gone = Gone()
+    monkeypatch.setattr("sys.stderr", gone)
+    monkeypatch.setattr(tqdm.tqdm, "mininterval", 0, raising=False)
+
+    def body(item, engine):
+        gone.gone = True
+        time.sleep(0.12)  # longer than tqdm leaves between two pictures
+        return item
+
+    with pytest.warns(td.TreadleWarning, match="progress bar"):
+        assert mapped(True, body) == list(range(5))
+    monkeypatch.setattr("sys.stderr", None)  # as under pythonw
+    with pytest.warns(td.TreadleWarning, match="progress bar"):
+        assert mapped(True) == list(range(5))
+    assert not lanes.busy
+
+
+def test_without_tqdm_true_says_what_to_install(lanes, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    calls = []
+    for call in (td.map_in_lanes, td.imap_in_lanes):
+        with pytest.raises(td.UnsupportedError, match="pip install tqdm"):
+            call(lambda item, engine: calls.append(item), range(3), lanes, progress=True)
+    assert calls == []
+    assert not lanes.busy

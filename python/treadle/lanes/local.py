@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -9,13 +10,14 @@ from .. import _native
 from .options import (
     Progress,
     check_callable,
-    check_checkpoint,
     check_deadline,
     check_on_error,
+    check_path,
     check_retries,
     length_of,
     progress_of,
 )
+from .recorder import Recorder
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -30,7 +32,7 @@ def map_in_lanes(
     progress: bool | Progress | Any = False,
     retries: int = 0,
     deadline: float | None = None,
-    checkpoint: Any = None,
+    checkpoint: str | bytes | os.PathLike[Any] | None = None,
 ) -> list[R]:
     """Call ``fn(item, engine)`` for every item, each in some lane with that lane's engine.
 
@@ -53,16 +55,20 @@ def map_in_lanes(
         and finishes. "return" puts the exception in the list. A callable ``(index, item, exc) -> value`` runs in
         the item's lane and gives the result; what it raises fails the item.
     progress : bool, tqdm instance or callable, optional
-        True shows a tqdm bar. A callable gets ``(done, total)`` on the calling thread for every item that is over;
-        ``total`` is None where it is not known. What it raises ends the map.
+        True shows a tqdm bar, which at the end also says how busy the lanes were. A callable gets ``(done, total)`` on
+        the calling thread for every item that is over; ``total`` is None where it is not known. What it raises ends
+        the map.
     retries : int, optional
         How many more times a failing item is tried, at once and in the same lane.
     deadline : float, optional
         Seconds for the whole call. Past it no item starts and ``control`` is cancelled; items that have not returned
         by then are ``LaneCancelledError``. Running items are not torn down: ``fn`` looks at
         ``current_lane().control`` if it is to end early, and the call returns when all have.
-    checkpoint : None
-        Reserved.
+    checkpoint : path, optional
+        A file that takes each result as it is finished; the next call with the same items and the same file does only
+        what is not in it. Items and results are pickled for it. Failed items are not in it, and are done again. A
+        file of other items is refused before anything runs (as far as the file goes, a lazy iterable is read for that
+        first); what ``fn`` is, it does not know.
 
     Returns
     -------
@@ -78,7 +84,13 @@ def map_in_lanes(
     LaneCancelledError
         The deadline is over, or somebody called ``control.cancel()``, and items are unfinished.
     LaneError
-        The lanes are in use or closed.
+        The lanes are in use or closed. The checkpoint is in use, damaged at its beginning, of other items, or cannot be
+        written; then no further item starts, and ``results`` holds what the file did not take, by index.
+
+    Warns
+    -----
+    TreadleWarning
+        The checkpoint ended in the middle of a record, or has damaged ones: those items are done again.
 
     Notes
     -----
@@ -97,13 +109,32 @@ def map_in_lanes(
     check_callable(fn)
     check_lanes(lanes)
     check_on_error(on_error)
-    check_checkpoint(checkpoint)
+    check_path(checkpoint)
     retries, deadline = check_retries(retries), check_deadline(deadline)
     total = length_of(items)
-    with progress_of(progress, total) as report:
-        return lanes._map(
-            fn, items, on_error=on_error, progress=report, total=total, retries=retries, deadline=deadline, rank=None
-        )
+    with progress_of(progress, total, lanes) as report:
+        if checkpoint is None:
+            return lanes._map(
+                fn,
+                items,
+                on_error=on_error,
+                progress=report,
+                total=total,
+                retries=retries,
+                deadline=deadline,
+                rank=None,
+            )
+        with Recorder(fn, items, on_error, checkpoint) as recorder:
+            return lanes._map(
+                recorder,
+                recorder.entries,
+                on_error=recorder.on_error,
+                progress=report,
+                total=total,
+                retries=retries,
+                deadline=deadline,
+                rank=None,
+            )
 
 
 def check_lanes(lanes: Any) -> None:

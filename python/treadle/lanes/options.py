@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from ..exceptions import ArgumentError, UnsupportedError
+from .progress import Progress, progress_of
 
-Progress = Callable[[int, "int | None"], object]
+__all__ = [
+    "Progress",
+    "check_callable",
+    "check_checkpoint",
+    "check_deadline",
+    "check_on_error",
+    "check_path",
+    "check_retries",
+    "check_window",
+    "length_of",
+    "progress_of",
+]
 
 
 def check_callable(fn: Any) -> None:
@@ -73,42 +84,15 @@ def check_checkpoint(checkpoint: Any) -> None:
         raise UnsupportedError("checkpoint is not available in this version; pass checkpoint=None")
 
 
+def check_path(checkpoint: Any) -> None:
+    """Refuse a checkpoint that is no path."""
+    if checkpoint is not None and not isinstance(checkpoint, str | bytes | os.PathLike):
+        raise TypeError(f"checkpoint must be a path or None, not {type(checkpoint).__qualname__}")
+
+
 def length_of(items: Any) -> int | None:
     """Return how many items there are, where that is known before the first is read."""
     try:
         return len(items)
     except (TypeError, OverflowError):
         return None
-
-
-@contextmanager
-def progress_of(progress: Any, total: int | None) -> Iterator[Progress | None]:
-    """Give the callable ``(done, total)`` that the option stands for; a bar that was made here is closed at the end."""
-    if progress is None or progress is False:
-        yield None
-    elif progress is True:
-        try:
-            from tqdm.auto import tqdm
-        except ImportError:
-            raise UnsupportedError(
-                "progress=True needs tqdm (pip install tqdm); or pass a callable (done, total)"
-            ) from None
-        with tqdm(total=total) as bar:
-            yield _advance(bar)
-    elif callable(getattr(progress, "update", None)):
-        if getattr(progress, "total", 0) is None:
-            progress.total = total
-        yield _advance(progress)
-    elif callable(progress):
-        yield progress
-    else:
-        raise ArgumentError(
-            f"progress is {progress!r}; valid are True, False, a tqdm instance and a callable (done, total)"
-        )
-
-
-def _advance(bar: Any) -> Progress:
-    def advance(done: int, total: int | None) -> None:
-        bar.update(1)
-
-    return advance

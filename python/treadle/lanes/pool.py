@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import operator
+import threading
 import time
 import warnings
 import weakref
@@ -25,12 +26,24 @@ EXIT_SECONDS = 5.0
 _made: weakref.WeakSet[Lanes] = weakref.WeakSet()
 
 
+def end_bodies() -> None:
+    """End the bodies of other threads' runs: the interpreter waits for these threads, and nobody else may end them."""
+    _native.Lanes._threads_end()
+    for lanes in list(_made):
+        lanes._cancel_run(bodies_only=True)
+
+
+# Before the interpreter waits for its other threads; what is only registered with atexit runs after that.
+with contextlib.suppress(AttributeError, RuntimeError):
+    threading._register_atexit(end_bodies)  # type: ignore[attr-defined]
+
+
 @atexit.register
 def _end_runs() -> None:
     """End the runs of daemon threads: Python kills a thread that still wants the interpreter after its end."""
     _native.Lanes._interpreter_ends()
     end = time.monotonic() + EXIT_SECONDS
-    running = [lanes for lanes in list(_made) if lanes._cancel_run()]
+    running = [lanes for lanes in list(_made) if lanes._cancel_run(bodies_only=False)]
     while any(lanes.busy for lanes in running) and time.monotonic() < end:
         time.sleep(1e-3)
     if running:
@@ -78,8 +91,8 @@ class Lanes(_native.Lanes):
     """
 
     _owned = False
-    #: The last stream over these lanes.
-    _last_stream: weakref.ref[_native.LaneStream[Any]] | None = None
+    #: The last stream over these lanes, or the service of the last executor.
+    _last_user: weakref.ref[Any] | None = None
 
     def __init__(self, engines: Iterable[Any], *, stack_bytes: int = 16 << 20) -> None:
         _made.add(self)
@@ -186,13 +199,16 @@ class Lanes(_native.Lanes):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # An iterator of imap_in_lanes that is still at hand ends here; otherwise the refusal to close lanes in use would
-        # hide the exception that leaves the block.
-        stream = None if self._last_stream is None else self._last_stream()
-        if stream is not None:
-            # Another thread that is inside its next() keeps it; then the lanes refuse to close.
+        # An iterator of imap_in_lanes or an executor that is still at hand ends here; otherwise the refusal to close
+        # lanes in use would hide the exception that leaves the block.
+        user = None if self._last_user is None else self._last_user()
+        if user is not None:
+            # Another thread that is inside a stream's next() keeps it; then the lanes refuse to close.
             with contextlib.suppress(ValueError):
-                stream.close()
+                if hasattr(user, "leave"):
+                    user.leave(failed=kind is not None)
+                else:
+                    user.close()
         self.close()
 
     def describe(self) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -13,15 +14,16 @@ from .local import check_lanes
 from .options import (
     Progress,
     check_callable,
-    check_checkpoint,
     check_deadline,
     check_on_error,
+    check_path,
     check_retries,
     check_window,
     length_of,
     progress_of,
 )
 from .pool import Lanes
+from .recorder import Recorder
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -49,7 +51,7 @@ def imap_in_lanes(
     progress: bool | Progress | Any = False,
     retries: int = 0,
     deadline: float | None = None,
-    checkpoint: Any = None,
+    checkpoint: str | bytes | os.PathLike[Any] | None = None,
 ) -> Iterator[R]:
     """Call ``fn(item, engine)`` for every item and give the results one by one.
 
@@ -88,29 +90,37 @@ def imap_in_lanes(
     check_callable(fn)
     check_lanes(lanes)
     check_on_error(on_error)
-    check_checkpoint(checkpoint)
+    check_path(checkpoint)
+    window, retries, deadline = check_window(window, len(lanes)), check_retries(retries), check_deadline(deadline)
     total = length_of(items)
-    # The bar is made here, so that a wrong option is an error of this call and not of the first result.
-    bar = progress_of(progress, total)
-    report = bar.__enter__()
+    # What is made here is ended by the stream when its lanes are joined, or below if there is no stream.
+    ends = contextlib.ExitStack()
     try:
+        # The bar is made here, so that a wrong option is an error of this call and not of the first result.
+        report = ends.enter_context(progress_of(progress, total, lanes))
+        call: Callable[[Any, Any], Any] = fn
+        source: Iterable[Any] = items
+        handling: Any = on_error
+        if checkpoint is not None:
+            recorder = Recorder(fn, items, on_error, checkpoint)
+            ends.callback(recorder.finish)
+            call, source, handling = recorder, recorder.entries, recorder.on_error
         stream = lanes._stream(
-            fn,
-            items,
+            call,
+            source,
             ordered=bool(ordered),
-            window=check_window(window, len(lanes)),
-            on_error=on_error,
+            window=window,
+            on_error=handling,
             progress=report,
             total=total,
-            retries=check_retries(retries),
-            deadline=check_deadline(deadline),
+            retries=retries,
+            deadline=deadline,
+            finish=ends.close,
         )
     except BaseException:
-        bar.__exit__(None, None, None)
+        ends.close()
         raise
     _open.add(stream)
     if isinstance(lanes, Lanes):
-        lanes._last_stream = weakref.ref(stream)
-    if progress is True:
-        weakref.finalize(stream, bar.__exit__, None, None, None)
+        lanes._last_user = weakref.ref(stream)
     return stream

@@ -16,8 +16,8 @@ def run_as_lane(name: str, context: Context, entry: Callable[[], None]) -> None:
     # threading makes a stand-in for a thread that it does not know; it gets the lane's name and goes with the run.
     thread = threading.current_thread()
     thread.name = name
+    profile, trace = threading.getprofile(), threading.gettrace()
     try:
-        profile, trace = threading.getprofile(), threading.gettrace()
         if profile is not None:
             sys.setprofile(profile)
         if trace is not None:

@@ -70,7 +70,7 @@ impl Lane {
 
     /// Whether the lane belongs to the run of that control.
     pub(super) fn is_of(&self, control: &treadle_lanes::LaneControl) -> bool {
-        self.control.get().0.is(control)
+        self.control.get().native().is(control)
     }
 
     pub(super) fn engine(&self) -> &Py<PyAny> {

@@ -12,8 +12,8 @@ mod lane;
 mod map;
 mod pool;
 mod source;
+mod started;
 mod stream;
-
 mod tally;
 mod thread;
 
@@ -24,5 +24,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<lane::Lane>()?;
     module.add_class::<pool::Lanes>()?;
     module.add_class::<stream::LaneStream>()?;
+    module.add_class::<started::LaneRun>()?;
+    module.add_function(wrap_pyfunction!(started::_start_lanes, module)?)?;
     module.add_function(wrap_pyfunction!(lane::current_lane, module)?)
 }

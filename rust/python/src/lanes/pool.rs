@@ -13,7 +13,7 @@ use treadle_lanes::{LaneThreads, STACK_BYTES};
 
 use super::body::{BodyWork, Ended, body_values, outcomes};
 use super::caller::wait_for_lanes;
-use super::control::{LaneControl, seconds_of};
+use super::control::{LaneControl, SIGNAL_PERIOD, is_waited_for, seconds_of, threads_end};
 use super::failure::{is_ordinary, lane_error, without_panic};
 use super::feeder::Caller;
 use super::lane::current_lane;
@@ -38,8 +38,8 @@ pub(super) struct Lanes {
     closed: AtomicBool,
     generation: u64,
     panic_in: AtomicUsize,
-    /// The control of the run that is using the lanes.
-    running: Mutex<Option<treadle_lanes::LaneControl>>,
+    /// The control of the run that is using the lanes, and whether it is a run of bodies.
+    running: Mutex<Option<(treadle_lanes::LaneControl, bool)>>,
 }
 
 /// The thread that ends the interpreter, once it does. Another one must not be inside a run any more when Python has
@@ -47,14 +47,14 @@ pub(super) struct Lanes {
 static ENDING: OnceLock<ThreadId> = OnceLock::new();
 
 /// The lanes are this run's until it is dropped.
-struct Held<'a> {
+pub(super) struct Held<'a> {
     lanes: &'a Lanes,
     kept: bool,
 }
 
 impl Held<'_> {
     /// Leaves the lanes taken; `Lanes::release` gives them back.
-    fn keep(mut self) {
+    pub(super) fn keep(mut self) {
         self.kept = true;
     }
 }
@@ -69,7 +69,7 @@ impl Drop for Held<'_> {
 
 impl Lanes {
     /// Takes the lanes for one run.
-    fn hold(&self, py: Python<'_>) -> PyResult<Held<'_>> {
+    pub(super) fn hold(&self, py: Python<'_>) -> PyResult<Held<'_>> {
         if treadle_team::fork::generation() != self.generation {
             return Err(raise(
                 py,
@@ -117,7 +117,7 @@ impl Lanes {
     }
 
     /// One lane of a run. What fails in its surroundings halts the others.
-    fn run_one<W: LaneWork + 'static>(
+    pub(super) fn run_one<W: LaneWork + 'static>(
         &self,
         index: usize,
         ticket: &Ticket,
@@ -138,8 +138,24 @@ impl Lanes {
     }
 
     /// The run that holds the lanes is going to use that control.
-    fn runs_with(&self, control: &treadle_lanes::LaneControl) {
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(control.clone());
+    pub(super) fn runs_with(&self, control: &treadle_lanes::LaneControl, bodies: bool) {
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some((control.clone(), bodies));
+    }
+
+    pub(super) fn lent(&self) -> &[Py<PyAny>] {
+        &self.engines
+    }
+
+    pub(super) fn lane_threads(&self) -> &LaneThreads {
+        &self.threads
+    }
+
+    pub(super) fn tallies(&self) -> Arc<[Tally]> {
+        Arc::clone(&self.tallies)
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// A run is over, also one that outlived its call.
@@ -148,7 +164,8 @@ impl Lanes {
         self.busy.store(false, Ordering::Release);
     }
 
-    /// Runs `work` in every lane and `attend` on this thread; everything is joined when it returns.
+    /// Runs `work` in every lane and `attend` on this thread, at once unless the caller is `idle`; everything is joined
+    /// when it returns.
     fn execute<W: LaneWork + 'static, C: Send>(
         &self,
         py: Python<'_>,
@@ -156,16 +173,24 @@ impl Lanes {
         rank: Option<usize>,
         work: &Arc<W>,
         halt: impl Fn() + Send + Sync,
+        idle: bool,
         attend: impl FnOnce(Python<'_>, &treadle_lanes::LaneControl) -> C + Send,
     ) -> PyResult<Ended<W, C>> {
         let mut tickets = Ticket::for_lanes(py, &self.engines, &self.threads, control, rank)?;
-        let control = control.get().0.clone();
+        let control = control.get().native().clone();
         let report = py.detach(|| {
             self.threads.report(
                 &control,
                 &mut tickets,
                 |mut lane| self.run_one(lane.index(), lane.resource(), work, &halt),
-                |control| Ok(Python::attach(|py| attend(py, control))),
+                |control| {
+                    if idle {
+                        // Nothing to do for the first look at the signals' time: a caller that asked for the interpreter
+                        // now would only stand in the way of the lanes.
+                        control.wait_for_lanes(Some(SIGNAL_PERIOD));
+                    }
+                    Ok(Python::attach(|py| attend(py, control)))
+                },
             )
         });
         report.map_err(|error| raise(py, error))
@@ -285,16 +310,26 @@ impl Lanes {
         let _ = ENDING.set(std::thread::current().id());
     }
 
-    /// Cancels the run that is using the lanes; returns whether there is one in this process.
-    fn _cancel_run(&self) -> bool {
+    /// The calling thread ends the interpreter and is about to wait for Python's other threads.
+    #[staticmethod]
+    fn _threads_end() {
+        threads_end();
+    }
+
+    /// Cancels the run that is using the lanes (a run of bodies only, if asked); returns whether there is one in this
+    /// process.
+    fn _cancel_run(&self, bodies_only: bool) -> bool {
         if treadle_team::fork::generation() != self.generation {
             return false;
         }
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(control) = &*running {
-            control.cancel();
+        match &*running {
+            Some((control, bodies)) if *bodies || !bodies_only => {
+                control.cancel();
+                true
+            }
+            _ => false,
         }
-        running.is_some()
     }
 
     fn run(&self, py: Python<'_>, body: Py<PyAny>) -> PyResult<Vec<Py<PyAny>>> {
@@ -353,7 +388,7 @@ impl Lanes {
         // What runs and what waits together are twice the lanes, so as many wait as run.
         let (source, iterator) = Source::of(items, self.engines.len())?;
         let control = treadle_lanes::LaneControl::new();
-        self.runs_with(&control);
+        self.runs_with(&control, false);
         let work = Arc::new(MapWork {
             function,
             source,
@@ -370,14 +405,15 @@ impl Lanes {
             generation: self.generation,
             outbox: None,
         });
-        let control = Py::new(py, LaneControl(control))?;
+        let control = Py::new(py, LaneControl::of_caller(control))?;
+        let idle = iterator.is_none() && progress.is_none() && deadline.is_none();
         let iterator = iterator.map(Bound::unbind);
         let attend = |py: Python<'_>, control: &treadle_lanes::LaneControl| -> CallerEnd {
             let iterator = iterator.map(|iterator| iterator.into_bound(py));
             let progress = progress.map(|progress| progress.into_bound(py));
             Caller::new(py, &work, iterator, progress, total, deadline).attend(control)
         };
-        let report = self.execute(py, &control, rank, &work, || work.halt(), attend)?;
+        let report = self.execute(py, &control, rank, &work, || work.halt(), idle, attend)?;
         drop(held);
         let (lanes, caller, fault) = outcomes::<MapWork, _>(py, report);
         match (caller, fault) {
@@ -395,7 +431,7 @@ impl Lanes {
     }
 
     /// `imap_in_lanes` after its options were checked.
-    #[pyo3(signature = (function, items, *, ordered, window, on_error, progress, total, retries, deadline))]
+    #[pyo3(signature = (function, items, *, ordered, window, on_error, progress, total, retries, deadline, finish))]
     fn _stream<'py>(
         slf: &Bound<'py, Self>,
         py: Python<'py>,
@@ -408,6 +444,7 @@ impl Lanes {
         total: Option<usize>,
         retries: usize,
         deadline: Option<f64>,
+        finish: Option<Py<PyAny>>,
     ) -> PyResult<LaneStream> {
         let this = slf.get();
         let deadline = deadline
@@ -417,7 +454,7 @@ impl Lanes {
         let iterator = items.try_iter()?.into_any().unbind();
         let held = this.hold(py)?;
         let control = treadle_lanes::LaneControl::new();
-        this.runs_with(&control);
+        this.runs_with(&control, false);
         let work = Arc::new(MapWork {
             function,
             source: Source::Fed(treadle_lanes::Feed::new(window)),
@@ -434,7 +471,7 @@ impl Lanes {
             generation: this.generation,
             outbox: Some(Outbox::default()),
         });
-        let shared = Py::new(py, LaneControl(control.clone()))?;
+        let shared = Py::new(py, LaneControl::of_caller(control.clone()))?;
         let tickets = Ticket::for_lanes(py, &this.engines, &this.threads, &shared, None)?;
         let (worker, panics) = (Arc::clone(&work), slf.clone().unbind());
         let body = move |mut lane: treadle_lanes::Lane<'_, Ticket>| {
@@ -450,6 +487,7 @@ impl Lanes {
             ordered,
             window,
             progress,
+            finish,
             total,
             deadline,
         };
@@ -488,7 +526,11 @@ impl Lanes {
         }
         let held = self.hold(py)?;
         let control = treadle_lanes::LaneControl::new();
-        self.runs_with(&control);
+        self.runs_with(&control, rank.is_none());
+        if rank.is_none() && is_waited_for() {
+            // The interpreter waits for this thread: a body that only waits to be told to end must not keep it.
+            control.cancel();
+        }
         let work = Arc::new(BodyWork {
             body,
             control: control.clone(),
@@ -496,8 +538,9 @@ impl Lanes {
             counts: rank.is_none(),
             generation: self.generation,
         });
-        let shared = Py::new(py, LaneControl(control.clone()))?;
+        let shared = Py::new(py, LaneControl::of_caller(control.clone()))?;
         let given = shared.clone_ref(py);
+        let idle = coordinator.is_none();
         let attend = |py: Python<'_>, control: &treadle_lanes::LaneControl| {
             let value = match coordinator {
                 None => Ok(py.None()),
@@ -516,7 +559,7 @@ impl Lanes {
             let interrupt = wait_for_lanes(py, control, || control.cancel());
             (value, interrupt)
         };
-        let report = self.execute(py, &shared, rank, &work, || control.cancel(), attend)?;
+        let report = self.execute(py, &shared, rank, &work, || control.cancel(), idle, attend)?;
         drop(held);
         let (lanes, caller, fault) = outcomes::<BodyWork, _>(py, report);
         let (value, interrupt) = match caller {

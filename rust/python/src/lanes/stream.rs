@@ -52,6 +52,8 @@ pub(super) struct StreamOptions {
     pub(super) ordered: bool,
     pub(super) window: usize,
     pub(super) progress: Option<Py<PyAny>>,
+    /// Called when the lanes were joined, or left to themselves.
+    pub(super) finish: Option<Py<PyAny>>,
     pub(super) total: Option<usize>,
     pub(super) deadline: Option<Instant>,
 }
@@ -127,12 +129,17 @@ impl LaneStream {
             // Dropped or closed by one of its own lanes, which cannot wait for itself. All of them end by themselves.
             started.abandon();
             self.lanes.get().release();
-            return (Vec::new(), None);
+            return (Vec::new(), self.finish(py));
         }
         let interrupt = wait_for_lanes(py, &self.work.control, || ());
         let ends = py.detach(|| started.join());
         self.lanes.get().release();
-        (ends, interrupt)
+        (ends, interrupt.or(self.finish(py)))
+    }
+
+    /// Ends what belongs to the stream, such as a bar. Called once, by whoever took the lanes out of the state.
+    fn finish(&self, py: Python<'_>) -> Option<PyErr> {
+        self.options.finish.as_ref()?.call0(py).err()
     }
 
     /// Feeds, tells the progress, and looks at the clock and the signals.
