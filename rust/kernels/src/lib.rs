@@ -15,6 +15,7 @@ mod shape;
 mod simd;
 pub mod small;
 mod table;
+mod update;
 mod vector;
 
 pub use blocks::Blocks;
@@ -26,3 +27,4 @@ pub use microkernel::{Beta, Factor, Tile};
 pub use pack::Panel;
 pub use shape::{Matrix, Product};
 pub use table::{Kernel, TOGETHER};
+pub use update::Update;
