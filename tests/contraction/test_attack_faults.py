@@ -79,7 +79,6 @@ def test_an_out_that_is_read_is_never_narrowed(
 # --- complex accumulators that hold infinity -------------------------------------------------------------------
 
 
-@open_fault
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("route", ["auto", "reference"])
 @pytest.mark.parametrize(
@@ -109,7 +108,6 @@ def test_beta_one_adds_and_does_not_multiply(engine: td.CpuEngine, dtype: str, r
         assert np.array_equal(out.imag, product.imag + 2, equal_nan=True), n
 
 
-@open_fault
 @pytest.mark.parametrize("most", [1, 4])
 def test_slices_add_up_infinities_in_complex_results(engine: td.CpuEngine, most: int) -> None:
     """The parts of a sum are added, so that an infinity among them is not turned into NaN."""

@@ -268,13 +268,7 @@ impl Gemm {
     ) -> Result<()> {
         debug_assert_eq!(T::DTYPE, self.dtype, "the plan's dtype");
         let (a, b) = if self.swapped { (b, a) } else { (a, b) };
-        let mode = if beta == T::ZERO {
-            Beta::Zero
-        } else if beta == T::ONE {
-            Beta::One
-        } else {
-            Beta::Other
-        };
+        let mode = Beta::of(beta);
         let job = Job {
             gemm: self,
             arrays: Arrays {
@@ -485,10 +479,30 @@ impl<'g> Job<'g> {
                 });
             }
             BatchPolicy::Outer | BatchPolicy::Auto if lanes > 1 => {
-                token.narrowed(lanes).chunks_with_slot(gemm.items, |slot, item| {
-                    // A serial token without a poll is never interrupted.
-                    let _ = one(&mut Token::serial(), slot, item);
+                let asked = token.poll();
+                let stopped = AtomicBool::new(false);
+                // Latched, for the items of the other slots and for the claims after this.
+                let ask = || {
+                    if asked.is_some_and(|asked| asked()) {
+                        stopped.store(true, Ordering::Relaxed);
+                    }
+                    stopped.load(Ordering::Relaxed)
+                };
+                let heard = || stopped.load(Ordering::Relaxed);
+                let mut token = token.narrowed(lanes);
+                token.with_poll(&ask).chunks_with_slot(gemm.items, |slot, item| {
+                    let mut serial = Token::serial();
+                    // The caller's poll is asked on its own thread, which is slot 0.
+                    let mut serial = match slot {
+                        0 => serial.with_poll(&ask),
+                        _ => serial.with_poll(&heard),
+                    };
+                    // The latch remembers an interruption.
+                    let _ = one(&mut serial, slot, item);
                 })?;
+                if heard() {
+                    return Err(Error::from(Interrupted));
+                }
             }
             _ => {
                 let slots = match policy {

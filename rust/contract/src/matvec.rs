@@ -3,7 +3,7 @@
 
 use crate::packed::Arrays;
 use treadle_core::Element;
-use treadle_kernels::{Beta, COLUMNS, Kernel, Product, TOGETHER, combine_rows, dot_rows};
+use treadle_kernels::{Beta, COLUMNS, Kernel, Product, TOGETHER, Update, combine_rows, dot_rows};
 
 /// Elements of the matrix under one claim, about.
 const CLAIM: usize = 1 << 16;
@@ -82,22 +82,13 @@ impl MatVec {
             let a = arrays.a.cast::<T>().offset(first as isize * product.a.row);
             let x = arrays.b.cast::<T>();
             let c = arrays.c.cast::<T>().offset(first as isize * product.c.row);
-            let (alpha, beta) = (
-                arrays.alpha.cast::<T>().read(),
-                match arrays.mode {
-                    Beta::Zero => T::ZERO,
-                    Beta::One => T::ONE,
-                    Beta::Other => arrays.beta.cast::<T>().read(),
-                },
-            );
-            let put = |row: usize, sum: T| {
-                let to = c.offset(row as isize * product.c.row);
-                let sum = if alpha == T::ONE { sum } else { alpha.mul(sum) };
-                to.write(match arrays.mode {
-                    Beta::Zero => sum,
-                    _ => sum.add(beta.mul(to.read())),
-                });
+            let beta = match arrays.mode {
+                Beta::Zero => T::ZERO,
+                Beta::One => T::ONE,
+                Beta::Other => arrays.beta.cast::<T>().read(),
             };
+            let update = Update::new(arrays.alpha.cast::<T>().read(), beta);
+            let put = |row: usize, sum: T| update.put(c.offset(row as isize * product.c.row), sum);
             let real = self.kernel.has_vector_kernels();
             match self.reading {
                 Reading::Rows if real && product.a.column == 1 && (product.b.row == 1 || product.k == 1) => {

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 use treadle_core::{Element, Result};
+use treadle_kernels::Update;
 use treadle_team::Token;
 
 /// A contraction of any number of operands as nested loops.
@@ -110,6 +111,7 @@ impl Reference {
         alpha: T,
         beta: T,
     ) -> Result<()> {
+        let update = Update::new(alpha, beta);
         let walk = Mutex::new(Walk {
             kept: Clock::new(&self.kept),
             summed: Clock::new(&self.summed),
@@ -128,7 +130,7 @@ impl Reference {
                     return;
                 }
                 // SAFETY: passed on.
-                unsafe { self.turn(&mut walk, alpha, beta) };
+                unsafe { self.turn(&mut walk, &update) };
             }
         })?;
         Ok(())
@@ -138,7 +140,7 @@ impl Reference {
     ///
     /// # Safety
     /// As `run`; an output is left.
-    unsafe fn turn<T: Element>(&self, walk: &mut Walk<'_, T>, alpha: T, beta: T) {
+    unsafe fn turn<T: Element>(&self, walk: &mut Walk<'_, T>, update: &Update<T>) {
         if walk.summed.left > 0 {
             let mut product = T::ONE;
             for (at, (&operand, &conj)) in walk.operands.iter().zip(&self.conj).enumerate() {
@@ -152,20 +154,9 @@ impl Reference {
             walk.summed.advance();
             return;
         }
-        let mut value = if alpha == T::ONE {
-            walk.sum
-        } else {
-            alpha.mul(walk.sum)
-        };
         // SAFETY: an offset that extents and strides reach, writeable by this function's contract, and read only
         // when `beta` says that it holds a value.
-        unsafe {
-            let place = walk.out.offset(walk.kept.out());
-            if beta != T::ZERO {
-                value = value.add(beta.mul(place.read()));
-            }
-            place.write(value);
-        }
+        unsafe { update.put(walk.out.offset(walk.kept.out()), walk.sum) };
         walk.sum = T::ZERO;
         walk.summed.rewind();
         walk.kept.advance();

@@ -16,6 +16,7 @@ mod shape;
 mod simd;
 pub mod small;
 mod table;
+mod update;
 mod vector;
 
 pub use blocks::Blocks;
@@ -28,3 +29,4 @@ pub use microkernel::{Beta, Factor, Tile};
 pub use pack::Panel;
 pub use shape::{Matrix, Product};
 pub use table::{Kernel, TOGETHER};
+pub use update::Update;

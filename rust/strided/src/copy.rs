@@ -2,6 +2,7 @@
 
 use crate::nest::{Nest, each_run};
 use treadle_core::Element;
+use treadle_kernels::Update;
 
 /// Side of the square blocks in which a transposing copy works: both sides of a block stay in the L1 cache.
 const BLOCK: usize = 32;
@@ -26,22 +27,13 @@ pub unsafe fn copy<T: Element>(
     alpha: T,
     beta: T,
 ) {
-    if beta != T::ZERO {
+    let update = Update::new(alpha, beta);
+    if !update.is_plain() {
         let conj = |value: T| if conj { value.conj() } else { value };
         // SAFETY: `blocks` hands out pointers at offsets of the nest, one by one.
         unsafe {
-            blocks(nest, destination, source, |to, value| {
-                to.write(alpha.mul(conj(value)).add(beta.mul(to.read())));
-            });
+            blocks(nest, destination, source, |to, value| update.put(to, conj(value)));
         }
-    } else if alpha != T::ONE {
-        let conj = |value: T| if conj { value.conj() } else { value };
-        // SAFETY: as above.
-        unsafe {
-            blocks(nest, destination, source, |to, value| {
-                to.write(alpha.mul(conj(value)))
-            })
-        };
     } else if conj {
         // SAFETY: as above.
         unsafe { blocks(nest, destination, source, |to, value| to.write(value.conj())) };

@@ -3,6 +3,7 @@
 use crate::nest::{Nest, each_run};
 use crate::streaming::{finish, stream};
 use treadle_core::Element;
+use treadle_kernels::Update;
 
 /// `destination = alpha * a * b + beta * destination`; the nest's arrays are destination, `a`, `b`. `far` says that the
 /// destination fits no cache.
@@ -20,33 +21,25 @@ pub unsafe fn multiply<T: Element>(
     beta: T,
     far: bool,
 ) {
-    if far && conj == [false, false] && alpha == T::ONE && beta == T::ZERO {
+    let update = Update::new(alpha, beta);
+    let plain = update.is_plain() && conj == [false, false];
+    if far && plain {
         // SAFETY: passed on.
         unsafe { walk_far(nest, destination, a, b) };
         return;
     }
-    if conj == [false, false] && alpha == T::ONE && beta == T::ZERO {
+    if plain {
         // SAFETY: passed on; the body writes and does not read.
         unsafe { walk(nest, destination, a, b, |to, a, b| to.write(a.mul(b))) };
         return;
     }
     let left = |value: T| if conj[0] { value.conj() } else { value };
     let right = |value: T| if conj[1] { value.conj() } else { value };
-    let scaled = |value: T| if alpha == T::ONE { value } else { alpha.mul(value) };
-    if beta == T::ZERO {
-        // SAFETY: as above.
-        unsafe {
-            walk(nest, destination, a, b, |to, a, b| {
-                to.write(scaled(left(a).mul(right(b))))
-            })
-        };
-    } else {
-        // SAFETY: as above; `beta` says that the destination holds values.
-        unsafe {
-            walk(nest, destination, a, b, |to, a, b| {
-                to.write(scaled(left(a).mul(right(b))).add(beta.mul(to.read())));
-            });
-        }
+    // SAFETY: as above; `beta` says whether the destination holds values.
+    unsafe {
+        walk(nest, destination, a, b, |to, a, b| {
+            update.put(to, left(a).mul(right(b)))
+        });
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::nest::{Nest, each_run};
 use treadle_core::Element;
+use treadle_kernels::Update;
 
 /// Terms that are added one after another (in eight interleaved sums) before the tree joins them in pairs.
 const LEAF: usize = 128;
@@ -89,17 +90,10 @@ pub unsafe fn sum<T: Element>(
     alpha: T,
     beta: T,
 ) {
-    let finish = |place: *mut T, total: T| {
-        let total = if conj { total.conj() } else { total };
-        let scaled = if alpha == T::ONE { total } else { alpha.mul(total) };
-        // SAFETY: a result's place, read only when `beta` says that it holds a value.
-        unsafe {
-            place.write(if beta == T::ZERO {
-                scaled
-            } else {
-                scaled.add(beta.mul(place.read()))
-            });
-        }
+    let update = Update::new(alpha, beta);
+    // SAFETY: a result's place, which holds a value unless `beta` is zero.
+    let finish = |place: *mut T, total: T| unsafe {
+        update.put(place, if conj { total.conj() } else { total });
     };
     let terms = reduction.terms();
     let inner_term = reduction

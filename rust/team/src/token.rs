@@ -87,6 +87,12 @@ impl<'p> Token<'p> {
         }
     }
 
+    /// What `with_poll` was given, for work inside a section that asks by itself; it is asked on this thread only.
+    #[inline]
+    pub fn poll(&self) -> Option<&'p (dyn Fn() -> bool + Sync + 'p)> {
+        self.poll
+    }
+
     /// Runs `f(i)` once for every `i` in `0..n`. The slots claim chunks in increasing order as they become free.
     ///
     /// Inline when the budget is 1 or `n` is at most 1. A worker that comes too late finds nothing and is not waited

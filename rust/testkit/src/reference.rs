@@ -36,17 +36,26 @@ pub fn contract<T: Sample>(
         let mut sum = T::ZERO;
         if alpha != T::ZERO {
             for term in 0..terms {
-                let mut product = T::ONE;
+                let mut product = None;
                 for ((table, operand), &conj) in tables.iter().zip(operands).zip(conj) {
                     let value = operand.at_offset(table[0][kept] + table[1][term]);
-                    product = product.mul(if conj { value.conj() } else { value });
+                    let value = if conj { value.conj() } else { value };
+                    product = Some(product.map_or(value, |product: T| product.mul(value)));
                 }
-                sum = sum.add(product);
+                sum = sum.add(product.unwrap_or(T::ONE));
             }
         }
-        let mut value = alpha.mul(sum);
+        // One times `inf + 1j` would have no imaginary part.
+        let times = |factor: T, value: T| {
+            if factor == T::ONE {
+                value
+            } else {
+                factor.mul(value)
+            }
+        };
+        let mut value = times(alpha, sum);
         if beta != T::ZERO {
-            value = value.add(beta.mul(out.at_offset(place)));
+            value = value.add(times(beta, out.at_offset(place)));
         }
         result.push(value);
     }

@@ -1,8 +1,8 @@
 //! Polls and workers.
 
-use crate::arrays::{ask, execute, mixed, ones};
+use crate::arrays::{ask, execute, mixed, ones, pointers};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use treadle_contract::{HeapScratch, NoScratch, Plan};
+use treadle_contract::{BatchPolicy, HeapScratch, Isa, NoScratch, Plan};
 use treadle_core::{ErrorCode, Scalar};
 use treadle_team::{Pool, Token};
 
@@ -30,6 +30,38 @@ fn a_poll_stops_between_tiles() {
             ErrorCode::Interrupted,
             "width {width}"
         );
+    }
+}
+
+#[test]
+fn a_poll_stops_inside_the_large_items_of_a_spread_batch() {
+    let (items, n) = (8, 512);
+    let operands = [ones(&[items, n, n]), ones(&[items, n, n])];
+    let mut asked = ask("bij,bjk->bik", &operands);
+    asked.isa = Some(Isa::Scalar);
+    let plan = Plan::new(&asked).unwrap();
+    for policy in [BatchPolicy::Auto, BatchPolicy::Outer] {
+        let mut out = vec![f64::NAN; items * n * n];
+        let mut pool = Pool::builder().threads(2).build().unwrap();
+        let mut token = pool.token().unwrap();
+        let asked = AtomicUsize::new(0);
+        // The first question comes with the first item, the others inside it.
+        let stop = || asked.fetch_add(1, Ordering::Relaxed) == 2;
+        // SAFETY: the plan was made for these dense arrays.
+        let result = unsafe {
+            plan.execute(
+                &mut token.with_poll(&stop),
+                policy,
+                &mut HeapScratch::new(),
+                &pointers(&operands),
+                out.as_mut_ptr().cast(),
+                Scalar::ONE,
+                Scalar::ZERO,
+            )
+        };
+        assert_eq!(result.unwrap_err().code(), ErrorCode::Interrupted);
+        let begun = |item: &[f64]| item.iter().any(|v| v.is_nan()) && item.iter().any(|v| !v.is_nan());
+        assert!(out.chunks(n * n).any(begun), "an item was left where it stood");
     }
 }
 

@@ -1,9 +1,11 @@
 //! What `alpha`, `beta`, zeros and NaN do to values, at every size.
 
-use crate::arrays::{Array, arange, array, ask, everywhere, execute, ones, run, values};
-use treadle_contract::{BatchPolicy, HeapScratch, NoScratch, OperandSpec, Plan, PlanRequest, matmul_2d};
+use crate::arrays::{Array, ROUTES, arange, array, ask, everywhere, execute, ones, run, values};
+use treadle_contract::{
+    BatchPolicy, HeapScratch, NoScratch, OperandSpec, Plan, PlanRequest, Route, matmul_2d,
+};
 use treadle_core::subscripts::Subscripts;
-use treadle_core::{DType, Scalar};
+use treadle_core::{Complex64, DType, Scalar};
 use treadle_team::Token;
 
 #[test]
@@ -136,6 +138,70 @@ fn block_zeros_stay_exact() {
         for j in 0..n {
             let expected: f64 = (0..n).map(|k| a.data[i * n + k] * a.data[k * n + j]).sum();
             assert_eq!(got[i * n + j], expected, "{i} {j}");
+        }
+    }
+}
+
+#[test]
+fn a_factor_of_one_multiplies_nothing() {
+    let one = Complex64::new(1.0, 0.0);
+    let far = Complex64::new(f64::INFINITY, 1.0);
+    for text in [
+        "ij,jk->ik",
+        "ij,ij->ij",
+        "ij,j->i",
+        "ji,j->i",
+        "i,i->",
+        "i,j->ij",
+        "ij->ij",
+        "ij->ji",
+        "ij->i",
+        "ii->",
+        "ij,ji->",
+        "bi,ib->b",
+        "ij,jk,kl->il",
+    ] {
+        let (inputs, output) = text.split_once("->").unwrap();
+        for n in [1usize, 2, 5, 40, 200] {
+            let square = |label: &str| vec![n; label.len()];
+            let operands: Vec<Array<Complex64>> = inputs
+                .split(',')
+                .map(|labels| array(&square(labels), std::iter::repeat(one)))
+                .collect();
+            let mut request = ask(text, &operands);
+            let mut first = None;
+            for (route, limit) in ROUTES
+                .map(|route| (route, None))
+                .into_iter()
+                .chain([(Route::Auto, Some(4))])
+            {
+                if route == Route::Reference && n > 40 {
+                    continue;
+                }
+                (request.route, request.memory_limit) = (route, limit);
+                let Ok(plan) = Plan::new(&request) else { continue };
+                let mut out = vec![far; n.pow(output.len() as u32)];
+                let add = |out: &mut Vec<Complex64>| {
+                    execute(
+                        &plan,
+                        &mut Token::serial(),
+                        &mut HeapScratch::new(),
+                        &operands,
+                        out,
+                        Scalar::ONE,
+                        Scalar::ONE,
+                    )
+                    .unwrap();
+                };
+                add(&mut out);
+                assert!(
+                    out.iter().all(|v| v.re == f64::INFINITY && v.im == 1.0),
+                    "{text} {n} {route}"
+                );
+                out.fill(one);
+                add(&mut out);
+                assert_eq!(first.get_or_insert(out.clone()), &out, "{text} {n} {route}");
+            }
         }
     }
 }
