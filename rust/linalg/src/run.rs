@@ -15,6 +15,9 @@ use treadle_team::Token;
 /// Serial nanoseconds that one claimed chunk should take, so that claiming costs nothing beside it.
 const CHUNK_NS: f64 = 10_000.0;
 
+/// Serial nanoseconds of an item below which it never pays to have several slots for it.
+pub(crate) const ALONE_NS: f64 = 100_000.0;
+
 /// What the items of one call have in common.
 pub(crate) struct Batch<'a> {
     pub(crate) operation: &'a str,
@@ -109,7 +112,6 @@ impl Batch<'_> {
     /// As `each`, for items that may use several slots of the team themselves: `body(index, crew, scratch)`.
     ///
     /// The crew's bits must not depend on its width.
-    #[allow(dead_code)]
     pub(crate) fn each_with_crew(
         &self,
         token: &mut Token<'_>,

@@ -4,6 +4,7 @@ mod cholesky;
 mod eigh;
 mod operand;
 mod qr;
+mod rank_revealing_qr;
 mod results;
 mod run;
 mod solve;
