@@ -99,6 +99,7 @@ impl<T: Field> Block<T> {
     }
 
     /// Rows and columns exchanged.
+    #[allow(dead_code)]
     pub(crate) fn transposed(self) -> Self {
         Block {
             rows: self.cols,
@@ -110,6 +111,7 @@ impl<T: Field> Block<T> {
     }
 
     /// The conjugate transpose, as a factor.
+    #[allow(dead_code)]
     pub(crate) fn adjoint(self) -> Self {
         Block {
             conj: !self.conj && !T::IS_REAL,
@@ -197,6 +199,16 @@ impl Crew<'_> {
             .narrowed(slots)
             .chunks(count, f)
             .map_err(|_| Failure::Interrupted)
+    }
+
+    /// As `chunks`, in the middle of long work, when the other slots are still awake: a tenth of the work pays.
+    pub(crate) fn hot_chunks(
+        &mut self,
+        count: usize,
+        total_ns: f64,
+        f: impl Fn(usize) + Sync,
+    ) -> Result<(), Failure> {
+        self.chunks(count, 10.0 * total_ns, f)
     }
 
     /// Whether the caller wants to stop. Long serial stretches ask now and then.

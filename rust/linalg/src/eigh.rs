@@ -1,21 +1,27 @@
 //! Eigendecomposition of Hermitian matrices.
 //!
-//! The triangle that is asked for is copied and scaled to entries of at most 1; faer's fast algorithm runs, its factors
-//! are checked, and where they fail the check the QR iteration runs instead.
+//! The triangle that is asked for is copied and scaled to entries of at most 1, and reduced to tridiagonal form; values alone
+//! come from the root-free QL iteration, vectors from divide and conquer, and are transformed back by blocks of reflectors.
 
+use crate::cost;
+use crate::crew::{Crew, Panels};
+use crate::divide::{self, Workspace};
 use crate::failure::Failure;
-use crate::field::Field;
+use crate::field::{Field, RealNumber};
 use crate::gauge::{Gauge, fix_column};
-use crate::guard::Origin;
-use crate::matrices::{Matrices, Part, View, fill_nan, is_diagonal, store_rows};
-use crate::run::Batch;
+use crate::householder::{self, BLOCK, Side};
+use crate::jacobi;
+use crate::matrices::{Matrices, Part, View, fill_nan};
+use crate::run::{ALONE_NS, Batch};
 use crate::scaling::Scaling;
-use crate::workspace::{need, read, take, write};
-use crate::{cost, guard, jacobi};
-use faer::diag::DiagMut;
+use crate::shared::Shared;
+use crate::side_by_side::{self, SMALL};
+use crate::small_eigh;
+use crate::transfer;
+use crate::tridiagonal_vectors::{Rotation, multiply_by_eigenvectors};
+use crate::workspace::{need, take};
+use crate::{tridiagonal, tridiagonal_values};
 use faer::dyn_stack::{MemStack, StackReq};
-use faer::linalg::evd::{ComputeEigenvectors, SelfAdjointEvdParams};
-use faer::{Auto, Par, Spec};
 use treadle_contract::policy::BatchPolicy;
 use treadle_core::{Element, Result};
 use treadle_team::Token;
@@ -39,103 +45,177 @@ impl Triangle {
     }
 }
 
-fn params<T: Field>(threshold: Option<usize>) -> Spec<SelfAdjointEvdParams, T> {
-    let mut params = <SelfAdjointEvdParams as Auto<T>>::auto();
-    if let Some(threshold) = threshold {
-        params.recursion_threshold = threshold;
-    }
-    params.into()
-}
+/// Order up to which the QL iteration gives the vectors.
+const ITERATION: usize = divide::LEAF;
 
 /// Scratch of `eigen` and of the arrays around it.
 pub(crate) fn scratch<T: Field>(n: usize, vectors: bool) -> StackReq {
-    if n == 0 {
-        return StackReq::all_of(&[need::<T::R>(0), need::<T>(0), need::<usize>(0)]);
-    }
-    let compute = if vectors {
-        ComputeEigenvectors::Yes
-    } else {
-        ComputeEigenvectors::No
-    };
-    let of = |threshold| {
-        faer::linalg::evd::self_adjoint_evd_scratch::<T>(n, compute, Par::Seq, params::<T>(threshold))
-    };
-    StackReq::all_of(&[
-        need::<T>(n * n),
-        need::<T>(n),
+    let leading = householder::leading::<T>(n);
+    let numbers = need::<f64>(n);
+    let mut arrays = vec![
+        need::<T>(leading * n),
         need::<T::R>(n),
         need::<usize>(n),
-        if vectors {
-            need::<T>(n * n)
-        } else {
-            StackReq::EMPTY
-        },
-        StackReq::any_of(&[
-            of(None),
-            of(Some(usize::MAX)),
-            guard::scratch::<T>(n, n),
+        numbers,
+        numbers,
+        numbers,
+        numbers,
+        need::<T>(n),
+    ];
+    if vectors {
+        arrays.push(need::<T>(leading * n));
+        arrays.push(StackReq::any_of(&[
+            StackReq::all_of(&[
+                need::<T::R>(leading * n),
+                need::<T>(householder::factor_len(n)),
+                StackReq::any_of(&[
+                    need::<f64>(if n > ITERATION { n * n } else { 0 }),
+                    need::<Rotation<T::R>>(n),
+                    householder::scratch::<T>(n),
+                ]),
+            ]),
             jacobi::eigh_scratch::<T>(n),
-        ]),
-    ])
+        ]));
+    }
+    StackReq::all_of(&[StackReq::all_of(&arrays), tridiagonal::scratch::<T>(n)])
 }
 
-/// The eigendecomposition of the matrix in `a` (both triangles, column-major, without gaps).
+/// Columns of the eigenvectors that `eigen` writes are that far apart.
+pub(crate) fn leading<T: Field>(n: usize) -> usize {
+    householder::leading::<T>(n)
+}
+
+/// The eigenvectors of a tridiagonal matrix, one in each column of `vectors`, and in `order` the columns by ascending value.
 ///
 /// # Safety
-/// `a` is `n` by `n`; so is `vectors`, unless it is null; `w` holds `n`.
+/// `vectors` and `packed` hold `d.len()` columns, `leading` apart; `e` is as long as `d`.
+unsafe fn tridiagonal_eigen<R: RealNumber>(
+    crew: &mut Crew<'_>,
+    d: &mut [f64],
+    e: &mut [f64],
+    vectors: *mut R,
+    packed: *mut R,
+    leading: usize,
+    order: &mut [usize],
+    stack: &mut MemStack,
+) -> Result<(), Failure> {
+    let n = d.len();
+    if n > ITERATION {
+        let (kept_d, kept_e) = (d.to_vec(), e.to_vec());
+        let (deltas, _) = take::<f64>(&mut *stack, n * n);
+        let space = Workspace {
+            vectors,
+            packed,
+            deltas,
+            leading,
+        };
+        // SAFETY: passed on.
+        match unsafe { divide::eigenvectors(crew, d, e, &space, order) } {
+            Err(Failure::NotConverged) => {
+                crate::fallbacks::count(true);
+                d.copy_from_slice(&kept_d);
+                e.copy_from_slice(&kept_e);
+            }
+            done => return done,
+        }
+    }
+    let (turns, _) = take::<Rotation<R>>(stack, n);
+    // SAFETY: passed on; the rotations are filled before they become a slice.
+    unsafe {
+        for i in 0..n {
+            turns.add(i).write(Rotation {
+                c: R::of(1.0),
+                s: R::of(0.0),
+            });
+            for row in 0..n {
+                *vectors.add(row + i * leading) = R::of(if row == i { 1.0 } else { 0.0 });
+            }
+        }
+        let turns = std::slice::from_raw_parts_mut(turns, n);
+        let mut stop = || crew.is_interrupted();
+        multiply_by_eigenvectors(d, e, vectors, n, leading, turns, &mut stop)?;
+    }
+    divide::sort(order, d);
+    Ok(())
+}
+
+/// The eigendecomposition of the matrix whose lower triangle is in `a`, entries at most 1, `leading` apart.
+///
+/// # Safety
+/// `a` has `n` columns; so has `vectors`, unless it is null; `w` holds `n`.
 unsafe fn decompose<T: Field>(
-    a: *const T,
+    crew: &mut Crew<'_>,
+    a: *mut T,
     n: usize,
     w: &mut [T::R],
     vectors: *mut T,
     stack: &mut MemStack,
 ) -> Result<(), Failure> {
-    let (diagonal, stack) = take::<T>(stack, n);
-    // SAFETY: sizes as promised by the caller; the views are dropped before the next ones are made.
+    let leading = leading::<T>(n);
+    let (d, stack) = take::<f64>(stack, n);
+    let (e, stack) = take::<f64>(stack, n);
+    let (taus, stack) = take::<T>(stack, n);
+    let (order, stack) = take::<usize>(stack, n);
+    // SAFETY: sizes as promised by the caller; everything is written before it is read.
     unsafe {
-        if is_diagonal(a, n, n) {
-            sort_diagonal(a, n, w, vectors, stack);
+        for i in 0..n {
+            d.add(i).write(0.0);
+            e.add(i).write(0.0);
+            order.add(i).write(i);
+        }
+        let d = std::slice::from_raw_parts_mut(d, n);
+        let e = std::slice::from_raw_parts_mut(e, n);
+        let order = std::slice::from_raw_parts_mut(order, n);
+        tridiagonal::reduce(crew, a, n, leading, d, e, taus, &mut *stack)?;
+        if vectors.is_null() {
+            tridiagonal_values::eigenvalues(d, &mut e[..n - 1])?;
+            for (value, x) in w.iter_mut().zip(d.iter()) {
+                *value = T::R::of(*x);
+            }
             return Ok(());
         }
-        let matrix = read(a, n, n, n);
-        for i in 0..n {
-            *diagonal.add(i) = T::ZERO;
+        let (real, stack) = take::<T::R>(stack, leading * n);
+        let (t, stack) = take::<T>(stack, householder::factor_len(n));
+        let packed = vectors.cast::<T::R>();
+        tridiagonal_eigen(crew, d, e, real, packed, leading, order, &mut *stack)?;
+        for (k, &column) in order.iter().enumerate() {
+            w[k] = T::R::of(d[column]);
         }
-        let default = params::<T>(None).recursion_threshold;
-        for threshold in [None, Some(usize::MAX)] {
-            let divided = threshold.is_none() && n >= default && !vectors.is_null();
-            if threshold.is_none() && !divided {
-                continue;
+        let (sorted, unsorted) = (Shared(vectors), Shared(real));
+        let order = &*order;
+        crew.hot_chunks(n.div_ceil(BLOCK), 0.5 * (n * n) as f64, |chunk| {
+            for (k, &column) in order.iter().enumerate().skip(chunk * BLOCK).take(BLOCK) {
+                let (to, from) = (sorted.at(k * leading), unsorted.at(column * leading));
+                (0..n).for_each(|row| *to.add(row) = T::from_real(*from.add(row)));
             }
-            let origin = if divided {
-                Origin::DivideAndConquer
-            } else {
-                Origin::Iteration
-            };
-            let done = faer::linalg::evd::self_adjoint_evd(
-                matrix,
-                DiagMut::from_slice_mut(std::slice::from_raw_parts_mut(diagonal, n)),
-                (!vectors.is_null()).then(|| write(vectors, n, n, n)),
-                Par::Seq,
-                stack,
-                params::<T>(threshold),
+        })?;
+        let reflectors = n - 1;
+        let first = a.add(1).cast_const();
+        for j in (0..reflectors).step_by(BLOCK) {
+            let width = BLOCK.min(reflectors - j);
+            householder::block_factor(
+                first.add(j + j * leading),
+                n - 1 - j,
+                width,
+                leading,
+                taus.add(j),
+                t.add(j * BLOCK),
+                &mut *stack,
             );
-            for (i, value) in w.iter_mut().enumerate() {
-                *value = (*diagonal.add(i)).re();
-            }
-            let holds = done.is_ok()
-                && if vectors.is_null() {
-                    guard::eigvalsh_hold(matrix, w)
-                } else {
-                    guard::eigh_holds(matrix, w, read(vectors.cast_const(), n, n, n), origin, stack)
-                };
-            if holds {
-                return Ok(());
-            }
-            crate::fallbacks::count(divided);
         }
-        crate::fallbacks::count_last_resort();
-        jacobi::eigh(a, n, w, vectors, stack)
+        householder::apply_on(
+            Some(crew),
+            first,
+            n - 1,
+            reflectors,
+            leading,
+            t,
+            Side::Any,
+            vectors.add(1),
+            n,
+            leading,
+            stack,
+        )
     }
 }
 
@@ -146,6 +226,7 @@ unsafe fn decompose<T: Field>(
 unsafe fn sort_diagonal<T: Field>(
     a: *const T,
     n: usize,
+    leading: usize,
     w: &mut [T::R],
     vectors: *mut T,
     stack: &mut MemStack,
@@ -157,7 +238,7 @@ unsafe fn sort_diagonal<T: Field>(
             *order.add(i) = i;
         }
         let order = std::slice::from_raw_parts_mut(order, n);
-        let entry = |i: usize| (*a.add(i + i * n)).re();
+        let entry = |i: usize| (*a.add(i + i * leading)).re();
         order.sort_by(|&i, &j| {
             entry(i)
                 .partial_cmp(&entry(j))
@@ -170,9 +251,9 @@ unsafe fn sort_diagonal<T: Field>(
         if vectors.is_null() {
             return;
         }
-        (0..n * n).for_each(|i| *vectors.add(i) = T::ZERO);
         for (k, &i) in order.iter().enumerate() {
-            *vectors.add(i + k * n) = T::ONE;
+            (0..n).for_each(|row| *vectors.add(row + k * leading) = T::ZERO);
+            *vectors.add(i + k * leading) = T::ONE;
         }
     }
 }
@@ -186,16 +267,31 @@ pub struct EighOut<T: Field> {
     pub v: *mut T,
 }
 
+impl<T: Field> EighOut<T> {
+    /// The same arrays.
+    ///
+    /// # Safety
+    /// `T` is real.
+    unsafe fn as_real(&self) -> EighOut<T::R> {
+        EighOut {
+            w: self.w,
+            v: self.v.cast(),
+        }
+    }
+}
+
 // SAFETY: the pointers go to distinct items on distinct threads.
 unsafe impl<T: Field> Sync for EighOut<T> {}
 // SAFETY: as above.
 unsafe impl<T: Field> Send for EighOut<T> {}
 
-/// The eigendecomposition of the scaled matrix, vectors column-major (or null), and what undoes the scaling of the values.
+/// The eigendecomposition of the scaled matrix, vectors in columns `leading` apart (or null), and what undoes the scaling of
+/// the values.
 ///
 /// # Safety
-/// The triangle must be readable; `values` holds `n`, `columns` `n` by `n` unless null; the scratch is `scratch`.
+/// The triangle must be readable; `values` holds `n`, `columns` `n` columns unless null; the scratch is `scratch`.
 pub(crate) unsafe fn eigen<T: Field>(
+    crew: &mut Crew<'_>,
     view: &View<T>,
     triangle: Triangle,
     values: &mut [T::R],
@@ -206,28 +302,52 @@ pub(crate) unsafe fn eigen<T: Field>(
     if n == 0 {
         return Ok(Scaling::none());
     }
-    let (a, stack) = take::<T>(stack, n * n);
-    // SAFETY: as promised by the caller; a holds n by n.
+    let leading = leading::<T>(n);
+    let (a, stack) = take::<T>(stack, leading * n);
+    // SAFETY: as promised by the caller; a holds n columns.
     unsafe {
-        view.load_hermitian(triangle == Triangle::Upper, Scaling::none(), a, n);
-        let lower = View {
-            pointer: a.cast_const(),
-            rows: n,
-            cols: n,
-            row_stride: 1,
-            col_stride: n as isize,
-        };
-        let scaling = Scaling::to_unit(lower.max_abs(Part::Lower));
-        for col in 0..n {
-            for row in col..n {
-                let x = scaling.apply(*a.add(row + col * n));
-                *a.add(row + col * n) = x;
-                *a.add(col + row * n) = x.conj();
-            }
+        let scaling = Scaling::to_unit(view.max_abs_hermitian(triangle.part()));
+        view.load_hermitian(triangle == Triangle::Upper, scaling, a, leading);
+        if is_diagonal_below(a, n, leading) {
+            sort_diagonal(a, n, leading, values, columns, stack);
+            return Ok(scaling.inverse());
         }
-        decompose(a, n, values, columns, stack)?;
+        // Updates of strips reach a little above the diagonal.
+        for col in 0..n {
+            (col.saturating_sub(tridiagonal::STRIP)..col)
+                .for_each(|row| *a.add(row + col * leading) = T::ZERO);
+        }
+        match decompose(crew, a, n, values, columns, &mut *stack) {
+            Err(Failure::NotConverged) if !columns.is_null() => {
+                crate::fallbacks::count_last_resort();
+                view.load_hermitian(triangle == Triangle::Upper, scaling, a, n);
+                for col in 0..n {
+                    for row in 0..col {
+                        *a.add(row + col * n) = (*a.add(col + row * n)).conj();
+                    }
+                }
+                jacobi::eigh(a, n, values, columns, stack)?;
+                for col in (1..n).rev() {
+                    std::ptr::copy(columns.add(col * n), columns.add(col * leading), n);
+                }
+            }
+            done => done?,
+        }
         Ok(scaling.inverse())
     }
+}
+
+/// Every entry below the diagonal is exactly zero.
+///
+/// # Safety
+/// `a` has `n` columns, `leading` apart.
+unsafe fn is_diagonal_below<T: Field>(a: *const T, n: usize, leading: usize) -> bool {
+    (0..n).all(|col| {
+        (col + 1..n).all(|row| {
+            // SAFETY: row and col are in range.
+            unsafe { *a.add(row + col * leading) == T::ZERO }
+        })
+    })
 }
 
 /// One item, from the caller's matrix to its place in the outputs.
@@ -241,9 +361,11 @@ unsafe fn item<T: Field>(
     check_finite: bool,
     out: EighOut<T>,
     index: usize,
+    crew: &mut Crew<'_>,
     stack: &mut MemStack,
 ) -> Result<(), Failure> {
     let n = view.rows;
+    let leading = leading::<T>(n);
     let vectors = !out.v.is_null();
     // SAFETY: the outputs hold every item; the scratch was sized by `scratch`.
     unsafe {
@@ -265,16 +387,16 @@ unsafe fn item<T: Field>(
             *values.add(i) = <T::R as Element>::ZERO;
         }
         let values = std::slice::from_raw_parts_mut(values, n);
-        let (columns, stack) = take::<T>(stack, if vectors { n * n } else { 0 });
+        let (columns, stack) = take::<T>(stack, if vectors { leading * n } else { 0 });
         let columns = if vectors { columns } else { std::ptr::null_mut() };
-        let back = eigen(&view, triangle, values, columns, stack)?;
+        let back = eigen(crew, &view, triangle, values, columns, stack)?;
         if vectors {
             if gauge == Gauge::Canonical {
                 for k in 0..n {
-                    fix_column(columns.add(k * n), n, 1);
+                    fix_column(columns.add(k * leading), n, 1);
                 }
             }
-            store_rows(columns, n, n, n, v, n, |_, x| x);
+            transfer::store(Some(&mut *crew), columns, leading, n, n, v, |_, _, x| x)?;
         }
         for (i, &value) in values.iter().enumerate() {
             *w.add(i) = back.apply(value);
@@ -312,9 +434,58 @@ pub unsafe fn eigh<T: Field>(
     let n = a.rows;
     let item_ns = cost::eigh(n, vectors, !T::IS_REAL);
     let out = &out;
-    batch.each(token, item_ns, scratch::<T>(n, vectors), |index, stack| {
-        // SAFETY: every index is given out once, so that no two items write to the same place.
-        unsafe { item(a.item(index), triangle, gauge, check_finite, *out, index, stack) }
+    if T::IS_REAL && (2..=SMALL).contains(&n) {
+        // SAFETY: a real field is its own real type.
+        let (real, small) = unsafe { (a.as_real(), &out.as_real()) };
+        let lanes = side_by_side::together::<T::R>();
+        let groups = Batch {
+            count: batch.count.div_ceil(lanes),
+            ..batch
+        };
+        return groups.each(token, item_ns, StackReq::EMPTY, |group, _| {
+            let first = group * lanes;
+            let count = lanes.min(real.count() - first);
+            // SAFETY: every group is given out once, so that no two items write to the same place.
+            unsafe { small_eigh::items(&real, first, count, triangle, gauge, check_finite, *small) };
+            Ok(())
+        });
+    }
+    let scratch = scratch::<T>(n, vectors);
+    if item_ns < ALONE_NS {
+        return batch.each(token, item_ns, scratch, |index, stack| {
+            let mut crew = Crew {
+                token: Token::serial(),
+                panels: Panels::default(),
+            };
+            // SAFETY: every index is given out once, so that no two items write to the same place.
+            unsafe {
+                item(
+                    a.item(index),
+                    triangle,
+                    gauge,
+                    check_finite,
+                    *out,
+                    index,
+                    &mut crew,
+                    stack,
+                )
+            }
+        });
+    }
+    batch.each_with_crew(token, item_ns, scratch, |index, crew, stack| {
+        // SAFETY: as above.
+        unsafe {
+            item(
+                a.item(index),
+                triangle,
+                gauge,
+                check_finite,
+                *out,
+                index,
+                crew,
+                stack,
+            )
+        }
     })
 }
 

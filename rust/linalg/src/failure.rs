@@ -6,11 +6,19 @@ use treadle_team::Interrupted;
 /// Why one item failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
-    NonFinite { operand: usize },
+    NonFinite {
+        operand: usize,
+    },
+    /// R overflows although the matrix is finite.
+    NonFiniteDiagonal,
     Singular,
-    NotPositiveDefinite { minor: usize },
+    NotPositiveDefinite {
+        minor: usize,
+    },
     NotConverged,
-    OutOfMemory { bytes: usize },
+    OutOfMemory {
+        bytes: usize,
+    },
     Interrupted,
 }
 
@@ -33,6 +41,14 @@ impl Failure {
                 ),
             )
             .with_operand(operand),
+            Failure::NonFiniteDiagonal => Error::new(
+                ErrorCode::NonFinite,
+                format!(
+                    "the diagonal of R of {subject} is not finite: its columns are longer than the largest number of the \
+                     type; scale the matrix down"
+                ),
+            )
+            .with_operand(0),
             Failure::Singular => Error::new(
                 ErrorCode::SingularMatrix,
                 format!(

@@ -50,7 +50,7 @@ pub trait Field:
 }
 
 /// `f32` or `f64`.
-pub trait RealNumber: Field<R = Self> + PartialOrd + Div<Output = Self> {
+pub trait RealNumber: Field<R = Self> + PartialOrd + Div<Output = Self> + crate::wide::Registers {
     /// Bits of exponent range that a single power of two covers without leaving the normal numbers.
     const EXPONENT_LIMIT: i32;
     /// The smallest positive normal number.

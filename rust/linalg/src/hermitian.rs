@@ -1,5 +1,7 @@
 //! Singular value decomposition of Hermitian matrices, by their eigendecomposition.
 
+use crate::cost;
+use crate::crew::Crew;
 use crate::eigh::{self, Triangle};
 use crate::failure::Failure;
 use crate::field::{Field, RealNumber};
@@ -8,7 +10,6 @@ use crate::matrices::{Matrices, View, fill_nan};
 use crate::run::Batch;
 use crate::svd::SvdOut;
 use crate::workspace::{need, take};
-use crate::{cost, guard};
 use faer::dyn_stack::{MemStack, StackReq};
 use std::cmp::Ordering;
 use treadle_contract::policy::BatchPolicy;
@@ -25,9 +26,11 @@ unsafe fn item<T: Field>(
     check_finite: bool,
     out: SvdOut<T>,
     index: usize,
+    crew: &mut Crew<'_>,
     stack: &mut MemStack,
 ) -> Result<(), Failure> {
     let n = view.rows;
+    let leading = eigh::leading::<T>(n);
     let zero = <T::R as Element>::ZERO;
     let vectors = !out.u.is_null();
     // SAFETY: the outputs hold every item; the scratch was sized by `svd_hermitian`.
@@ -48,10 +51,10 @@ unsafe fn item<T: Field>(
         let (values, stack) = take::<T::R>(stack, n);
         (0..n).for_each(|i| *values.add(i) = zero);
         let values = std::slice::from_raw_parts_mut(values, n);
-        let (columns, stack) = take::<T>(stack, if vectors { n * n } else { 0 });
+        let (columns, stack) = take::<T>(stack, if vectors { leading * n } else { 0 });
         let columns = if vectors { columns } else { std::ptr::null_mut() };
         let (order, stack) = take::<usize>(stack, n);
-        let back = eigh::eigen(&view, Triangle::Lower, values, columns, stack)?;
+        let back = eigh::eigen(crew, &view, Triangle::Lower, values, columns, stack)?;
         (0..n).for_each(|i| *order.add(i) = i);
         let order = std::slice::from_raw_parts_mut(order, n);
         order.sort_by(|&i, &j| {
@@ -63,7 +66,7 @@ unsafe fn item<T: Field>(
             if !vectors {
                 continue;
             }
-            let column = columns.add(i * n);
+            let column = columns.add(i * leading);
             if gauge == Gauge::Canonical {
                 fix_column(column, n, 1);
             }
@@ -102,19 +105,15 @@ pub unsafe fn svd_hermitian<T: Field>(
         unsafe { batch.refuse_non_finite(token, 0, a, Triangle::Lower.part())? };
     }
     let n = a.rows;
-    let scratch = StackReq::all_of(&[
-        eigh::scratch::<T>(n, vectors),
-        need::<usize>(n),
-        guard::scratch::<T>(n, n),
-    ]);
+    let scratch = StackReq::all_of(&[eigh::scratch::<T>(n, vectors), need::<usize>(n)]);
     let out = &out;
-    batch.each(
+    batch.each_with_crew(
         token,
         cost::eigh(n, vectors, !T::IS_REAL),
         scratch,
-        |index, stack| {
+        |index, crew, stack| {
             // SAFETY: every index is given out once, so that no two items write to the same place.
-            unsafe { item(a.item(index), gauge, check_finite, *out, index, stack) }
+            unsafe { item(a.item(index), gauge, check_finite, *out, index, crew, stack) }
         },
     )
 }

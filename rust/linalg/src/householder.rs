@@ -1,21 +1,32 @@
 //! Householder QR without a rank threshold.
 //!
 //! Reflectors are `I - tau v v^H` with `v[0] = 1`, so that `R` has a real diagonal; a block of them is
-//! `I - V T V^H` with an upper triangular `T`. A column is never called dependent: whatever is left of it after the
-//! earlier reflections is reflected too.
+//! `I - V T V^H` with an upper triangular `T` (Schreiber and Van Loan's compact form). A column is never called
+//! dependent: whatever is left of it after the earlier reflections is reflected too.
+//!
+//! Panels are halved down to a few columns. Blocks act on the rest of the matrix strip by strip: a strip of columns
+//! that fits into the second cache is read and written once. Strips are a function of the sizes alone, and the slots of a
+//! crew share them out.
 
+use crate::crew::Crew;
+use crate::failure::Failure;
 use crate::field::{Field, RealNumber};
 use crate::matrices::{Part, View};
 use crate::scaling::Scaling;
-use crate::workspace::{need, read, take, write};
+use crate::shared::Shared;
+use crate::tall::{self, add_times, add_times_in, adjoint_times, adjoint_times_in, scale_in};
+use crate::wide::kernel;
+use crate::workspace::{need, take};
 use faer::dyn_stack::{MemStack, StackReq};
-use faer::linalg::matmul::matmul;
-use faer::{Accum, Par};
 
 /// Columns of a panel, whose reflectors are applied to the rest of the matrix as one block.
 pub(crate) const BLOCK: usize = 32;
 /// Columns below which a panel is not halved any more.
-const LEAF: usize = 4;
+const LEAF: usize = 8;
+/// Bytes of a strip of columns.
+const STRIP_BYTES: usize = 1 << 18;
+/// Fewest columns of a strip.
+const NARROW: usize = 16;
 
 /// Elements of the `T` blocks of a factorisation with `k` reflectors.
 pub(crate) fn factor_len(k: usize) -> usize {
@@ -26,41 +37,48 @@ pub(crate) fn factor_len(k: usize) -> usize {
 pub(crate) fn scratch<T: Field>(cols: usize) -> StackReq {
     let cols = cols.max(BLOCK);
     StackReq::all_of(&[
-        need::<T>(BLOCK * BLOCK),
+        need::<T>(BLOCK * BLOCK * (1 + cols.div_ceil(NARROW))),
         need::<T>(BLOCK * cols),
         need::<T>(BLOCK * cols),
     ])
 }
 
-/// Elements that are summed in one go. Blocks keep the error of long sums at that of a few hundred terms.
-const SUM_BLOCK: usize = 256;
+/// Columns of a strip of `m` rows.
+fn strip<T: Field>(m: usize) -> usize {
+    (STRIP_BYTES / (m.max(1) * size_of::<T>())).clamp(NARROW, 64) & !3
+}
 
-/// The sum of `term(i)` for `i` in `0..len`, in an order that depends on `len` alone.
-#[inline(always)]
-fn block_sum<S: Copy + std::ops::Add<Output = S> + std::ops::AddAssign>(
-    len: usize,
-    zero: S,
-    term: impl Fn(usize) -> S,
-) -> S {
-    let mut total = zero;
-    for start in (0..len).step_by(SUM_BLOCK) {
-        let end = (start + SUM_BLOCK).min(len);
-        let mut sums = [zero; 8];
-        let mut i = start;
-        while i + 8 <= end {
-            for (lane, sum) in sums.iter_mut().enumerate() {
-                *sum += term(i + lane);
-            }
-            i += 8;
+/// Serial nanoseconds of that many multiplications and additions.
+pub(crate) fn nanoseconds<T: Field>(pairs: f64) -> f64 {
+    let cost = if T::EPSILON > 1e-10 { 0.02 } else { 0.04 };
+    pairs * cost * if T::IS_REAL { 1.0 } else { 4.0 }
+}
+
+/// Runs the chunks on the crew, or one after the other.
+pub(crate) fn spread(
+    crew: Option<&mut Crew<'_>>,
+    count: usize,
+    total_ns: f64,
+    f: impl Fn(usize) + Sync,
+) -> Result<(), Failure> {
+    match crew {
+        Some(crew) => crew.chunks(count, total_ns, f),
+        None => {
+            (0..count).for_each(f);
+            Ok(())
         }
-        while i < end {
-            sums[0] += term(i);
-            i += 1;
-        }
-        let [a, b, c, d, e, f, g, h] = sums;
-        total += ((a + b) + (c + d)) + ((e + f) + (g + h));
     }
-    total
+}
+
+/// Elements from one column to the next of an array of our own with `m` rows: whole cache lines, and no power of two, at which
+/// columns would share the same few places of the cache.
+pub(crate) fn leading<T: Field>(m: usize) -> usize {
+    let line = 64 / size_of::<T>();
+    let lines = m.div_ceil(line);
+    if lines < 8 {
+        return m;
+    }
+    line * (lines + (lines + 1) % 2)
 }
 
 /// Sum of the squared moduli.
@@ -68,9 +86,8 @@ fn block_sum<S: Copy + std::ops::Add<Output = S> + std::ops::AddAssign>(
 /// # Safety
 /// `x` must hold `len` elements.
 pub(crate) unsafe fn sum_of_squares<T: Field>(x: *const T, len: usize) -> T::R {
-    let zero = <T::R as treadle_core::Element>::ZERO;
-    // SAFETY: i < len.
-    block_sum(len, zero, |i| unsafe { *x.add(i) }.modulus_squared())
+    // SAFETY: passed on.
+    unsafe { tall::squares(x, len) }
 }
 
 /// `x^H y`.
@@ -78,81 +95,161 @@ pub(crate) unsafe fn sum_of_squares<T: Field>(x: *const T, len: usize) -> T::R {
 /// # Safety
 /// Both must hold `len` elements.
 pub(crate) unsafe fn inner<T: Field>(x: *const T, y: *const T, len: usize) -> T {
-    // SAFETY: i < len.
-    block_sum(len, T::ZERO, |i| unsafe { (*x.add(i)).conj_times(*y.add(i)) })
+    let mut sum = T::ZERO;
+    // SAFETY: passed on.
+    unsafe { adjoint_times(len, x, len, 1, y, len, 1, &raw mut sum, 1, false) };
+    sum
+}
+
+/// A reflector, but for its tail: what becomes of the head, `tau`, and the factor that makes the tail of the column that of
+/// `v`.
+struct Reflector<T> {
+    beta: T,
+    tau: T,
+    inverse: T,
+}
+
+/// The reflector that turns a column with this head and these squares of its tail into `beta e_0`.
+#[inline(always)]
+fn reflector<T: Field>(head: T, squares: T::R) -> Reflector<T> {
+    let zero = <T::R as treadle_core::Element>::ZERO;
+    if squares == zero && head.im() == zero {
+        // What there is of the tail is below the smallest square: it is zero to working precision.
+        return Reflector {
+            beta: head,
+            tau: T::ZERO,
+            inverse: T::ZERO,
+        };
+    }
+    let norm = (squares + head.modulus_squared()).root();
+    let beta = if head.re() < zero { norm } else { -norm };
+    let inverse = if T::IS_REAL {
+        T::from_real(<T::R as treadle_core::Element>::ONE / (head.re() - beta))
+    } else {
+        T::ONE.quotient(head - T::from_real(beta))
+    };
+    Reflector {
+        beta: T::from_real(beta),
+        tau: T::from_parts((beta - head.re()) / beta, -head.im() / beta),
+        inverse,
+    }
+}
+
+/// Squares below this lost bits, or everything, to underflow.
+pub(crate) fn least_square<T: Field>() -> T::R {
+    T::R::TINY / (T::R::of(T::EPSILON) * T::R::of(T::EPSILON))
+}
+
+/// Brings a column whose squares underflow to entries of at most 1, and returns by what.
+///
+/// One power for all such columns would leave the squares of the smallest among the denormals still.
+///
+/// # Safety
+/// `x` holds `len` elements.
+#[cold]
+unsafe fn lift<T: Field>(x: *mut T, len: usize) -> Scaling<T::R> {
+    let column = View {
+        pointer: x.cast_const(),
+        rows: len,
+        cols: 1,
+        row_stride: 1,
+        col_stride: len as isize,
+    };
+    // SAFETY: the column has that many elements.
+    unsafe {
+        let lift = Scaling::to_unit(column.max_abs(Part::All));
+        for i in 0..len {
+            *x.add(i) = lift.apply(*x.add(i));
+        }
+        lift
+    }
 }
 
 /// Turns the column `x` into `beta e_0`: `x[0]` becomes `beta`, the rest the reflector's tail. Returns `tau`.
 ///
 /// # Safety
 /// `x` must hold `len >= 1` elements.
-pub(crate) unsafe fn reflector<T: Field>(x: *mut T, len: usize) -> T {
-    let zero = <T::R as treadle_core::Element>::ZERO;
-    let one = <T::R as treadle_core::Element>::ONE;
-    // SAFETY: the column has at least one element, and the tail has len - 1.
-    let (head, tail) = unsafe { (*x, x.add(1)) };
-    let tail_len = len - 1;
-    // Squares below this lost bits, or everything, to underflow: bring the column to entries of at most 1 first. One
-    // power for all such columns would leave the squares of the smallest among the denormals still.
-    let safe = T::R::TINY / (T::R::of(T::EPSILON) * T::R::of(T::EPSILON));
-    // SAFETY: the tail has that many elements.
-    let mut squares = unsafe { sum_of_squares(tail.cast_const(), tail_len) };
-    let mut lift = Scaling::none();
-    if squares + head.modulus_squared() < safe {
-        let column = View {
-            pointer: x.cast_const(),
-            rows: len,
-            cols: 1,
-            row_stride: 1,
-            col_stride: len as isize,
-        };
-        // SAFETY: the column has that many elements.
-        unsafe {
-            lift = Scaling::to_unit(column.max_abs(Part::All));
-            for i in 0..len {
-                *x.add(i) = lift.apply(*x.add(i));
-            }
-            squares = sum_of_squares(tail.cast_const(), tail_len);
+pub(crate) unsafe fn reflect_column<T: Field>(x: *mut T, len: usize) -> T {
+    // SAFETY: the column has that many elements, the tail one less.
+    unsafe {
+        let tail = x.add(1);
+        let mut squares = tall::squares(tail.cast_const(), len - 1);
+        let mut back = Scaling::none();
+        if squares + (*x).modulus_squared() < least_square::<T>() {
+            back = lift(x, len).inverse();
+            squares = tall::squares(tail.cast_const(), len - 1);
         }
+        let made = reflector(*x, squares);
+        tall::scale(tail, len - 1, made.inverse);
+        *x = back.apply(made.beta);
+        made.tau
     }
-    // SAFETY: the column has at least one element.
-    let alpha = unsafe { *x };
-    if squares == zero && alpha.im() == zero {
-        // What is left of the tail is below the smallest square: it is zero to working precision.
-        for i in 0..tail_len {
-            // SAFETY: i < tail_len.
-            unsafe { *tail.add(i) = T::ZERO };
-        }
-        // SAFETY: the column has at least one element.
-        unsafe { *x = lift.inverse().apply(alpha) };
-        return T::ZERO;
-    }
-    let norm = (squares + alpha.modulus_squared()).root();
-    let beta = if alpha.re() < zero { norm } else { -norm };
-    let tau = T::from_parts((beta - alpha.re()) / beta, -alpha.im() / beta);
-    let inverse = T::from_real(one).quotient(alpha - T::from_real(beta));
-    for i in 0..tail_len {
-        // SAFETY: i < tail_len.
-        unsafe { *tail.add(i) = *tail.add(i) * inverse };
-    }
-    // SAFETY: the column has at least one element.
-    unsafe { *x = lift.inverse().apply(T::from_real(beta)) };
-    tau
 }
 
-/// `c -= factor v (v^H c)` for one column `c`, with the leading 1 of `v` implied.
-///
-/// # Safety
-/// `v` holds the reflector's column and `c` as many elements, `len >= 1`.
-#[inline(always)]
-unsafe fn reflect<T: Field>(v: *const T, factor: T, c: *mut T, len: usize) {
-    // SAFETY: passed on.
-    unsafe {
-        let dot = *c + inner(v.add(1), c.add(1).cast_const(), len - 1);
-        let step = factor * dot;
-        *c -= step;
-        for i in 1..len {
-            *c.add(i) -= *v.add(i) * step;
+kernel! {
+    /// Factors `n <= LEAF` columns of `m >= n` rows, column by column, and fills their upper triangle of `t`.
+    ///
+    /// Each column is read twice: once for its inner products with all the others, of which one is its norm, and once
+    /// for the update.
+    ///
+    /// # Safety
+    /// `a` is column-major, `leading` apart; `t` has `n` columns `BLOCK` apart.
+    unsafe fn leaf<T, W>(a: *mut T, m: usize, n: usize, leading: usize, t: *mut T) {
+        let mut products = [T::ZERO; LEAF];
+        let mut steps = [T::ZERO; LEAF];
+        let least = least_square::<T>();
+        for j in 0..n {
+            let x = a.add(j + j * leading);
+            let tail = x.add(1);
+            let len = m - j - 1;
+            let below = a.add(j + 1);
+            let mut back = Scaling::none();
+            let all = products.as_mut_ptr();
+            adjoint_times_in::<T, W>(len, tail, leading, 1, below, leading, n, all, 1, false);
+            if products[j].re() + (*x).modulus_squared() < least {
+                back = lift(x, len + 1).inverse();
+                adjoint_times_in::<T, W>(len, tail, leading, 1, below, leading, n, all, 1, false);
+            }
+            let made = reflector(*x, products[j].re());
+            scale_in::<T, W>(tail, len, made.inverse);
+            *x = back.apply(made.beta);
+            let tau = made.tau;
+            for k in j + 1..n {
+                let head = a.add(j + k * leading);
+                let step = tau.conj() * (*head + made.inverse.conj() * products[k]);
+                *head -= step;
+                steps[k] = step;
+            }
+            if j + 1 < n {
+                add_times_in::<T, W, true>(
+                    len,
+                    tail,
+                    leading,
+                    1,
+                    steps.as_ptr().add(j + 1),
+                    1,
+                    below.add((j + 1) * leading),
+                    leading,
+                    n - j - 1,
+                );
+            }
+            // T[0..j, j] = -tau T[0..j, 0..j] (V[:, 0..j]^H v_j)
+            for i in 0..j {
+                let dot = (*a.add(j + i * leading)).conj() + products[i].conj() * made.inverse;
+                steps[i] = -(tau * dot);
+            }
+            let column = t.add(j * BLOCK);
+            for i in 0..j {
+                let mut sum = T::ZERO;
+                for (k, &step) in steps.iter().enumerate().take(j).skip(i) {
+                    sum += *t.add(i + k * BLOCK) * step;
+                }
+                *column.add(i) = sum;
+            }
+            *column.add(j) = tau;
+            for i in j + 1..n {
+                *column.add(i) = T::ZERO;
+            }
         }
     }
 }
@@ -162,36 +259,9 @@ unsafe fn reflect<T: Field>(v: *const T, factor: T, c: *mut T, len: usize) {
 /// # Safety
 /// `a` is column-major, `leading` apart; `t` has `n` columns `BLOCK` apart.
 unsafe fn panel<T: Field>(a: *mut T, m: usize, n: usize, leading: usize, t: *mut T, stack: &mut MemStack) {
-    if n <= LEAF || m * n <= 16 * 16 {
-        // SAFETY: every index below is inside the panel or its T.
-        unsafe {
-            for j in 0..n {
-                let column = a.add(j + j * leading);
-                let tau = reflector(column, m - j);
-                let tau_conj = tau.conj();
-                for k in j + 1..n {
-                    reflect(column, tau_conj, a.add(j + k * leading), m - j);
-                }
-                // T[0..j, j] = -tau T[0..j, 0..j] (V[:, 0..j]^H v_j)
-                let t_column = t.add(j * BLOCK);
-                for i in 0..j {
-                    let v_i = a.add(i * leading);
-                    let dot = (*v_i.add(j)).conj() + inner(v_i.add(j + 1), column.add(1), m - j - 1);
-                    *t_column.add(i) = -(tau * dot);
-                }
-                for i in 0..j {
-                    let mut sum = T::ZERO;
-                    for k in i..j {
-                        sum += *t.add(i + k * BLOCK) * *t_column.add(k);
-                    }
-                    *t_column.add(i) = sum;
-                }
-                *t_column.add(j) = tau;
-                for i in j + 1..n {
-                    *t_column.add(i) = T::ZERO;
-                }
-            }
-        }
+    if n <= LEAF {
+        // SAFETY: passed on.
+        unsafe { leaf(a, m, n, leading, t) };
         return;
     }
     let left = (n / 2).next_multiple_of(LEAF).min(n - 1);
@@ -200,57 +270,83 @@ unsafe fn panel<T: Field>(a: *mut T, m: usize, n: usize, leading: usize, t: *mut
     unsafe {
         panel(a, m, left, leading, t, stack);
         let rest = a.add(left * leading);
-        apply_block(a, m, left, leading, t, true, rest, right, leading, stack);
+        let second = rest.add(left);
+        {
+            let (unit, stack) = take::<T>(&mut *stack, BLOCK * BLOCK);
+            let (product, stack) = take::<T>(stack, BLOCK * BLOCK);
+            let (half, _) = take::<T>(stack, BLOCK * BLOCK);
+            unit_lower(a, left, leading, unit);
+            apply_strip(
+                a, m, left, leading, unit, t, true, rest, right, leading, product, half,
+            );
+        }
         panel(
-            rest.add(left),
+            second,
             m - left,
             right,
             leading,
             t.add(left + left * BLOCK),
             stack,
         );
-        for col in 0..left {
-            for row in left..n {
-                *t.add(row + col * BLOCK) = T::ZERO;
-            }
-        }
-        // T12 = -T1 (V1^H V2) T2, where V2 starts `left` rows down.
         let (unit, stack) = take::<T>(stack, BLOCK * BLOCK);
         let (product, stack) = take::<T>(stack, BLOCK * BLOCK);
         let (half, _) = take::<T>(stack, BLOCK * BLOCK);
-        unit_lower(rest.add(left), right, leading, unit);
-        matmul(
-            write(product, left, right, BLOCK),
-            Accum::Replace,
-            read(a.add(left), right, left, leading).adjoint(),
-            read(unit, right, right, BLOCK),
-            T::ONE,
-            Par::Seq,
+        // T12 = -T1 (V1^H V2) T2, where V2 starts `left` rows down.
+        unit_lower(second, right, leading, unit);
+        adjoint_times(
+            right,
+            a.add(left),
+            leading,
+            left,
+            unit,
+            BLOCK,
+            right,
+            product,
+            BLOCK,
+            false,
         );
-        matmul(
-            write(product, left, right, BLOCK),
-            Accum::Add,
-            read(a.add(n), m - n, left, leading).adjoint(),
-            read(rest.add(n), m - n, right, leading),
-            T::ONE,
-            Par::Seq,
+        adjoint_times(
+            m - n,
+            a.add(n),
+            leading,
+            left,
+            rest.add(n),
+            leading,
+            right,
+            product,
+            BLOCK,
+            true,
         );
-        matmul(
-            write(half, left, right, BLOCK),
-            Accum::Replace,
-            read(t, left, left, BLOCK),
-            read(product, left, right, BLOCK),
-            -T::ONE,
-            Par::Seq,
+        zero(half, left, right, BLOCK);
+        add_times(left, t, BLOCK, left, product, BLOCK, half, BLOCK, right, false);
+        let corner = t.add(left * BLOCK);
+        zero(corner, left, right, BLOCK);
+        add_times(
+            left,
+            half,
+            BLOCK,
+            right,
+            corner.add(left),
+            BLOCK,
+            corner,
+            BLOCK,
+            right,
+            true,
         );
-        matmul(
-            write(t.add(left * BLOCK), left, right, BLOCK),
-            Accum::Replace,
-            read(half, left, right, BLOCK),
-            read(t.add(left + left * BLOCK), right, right, BLOCK),
-            T::ONE,
-            Par::Seq,
-        );
+        zero(t.add(left), right, left, BLOCK);
+    }
+}
+
+/// Zeros in `rows` by `cols` elements, columns `leading` apart.
+///
+/// # Safety
+/// The memory holds them.
+unsafe fn zero<T: Field>(to: *mut T, rows: usize, cols: usize, leading: usize) {
+    for col in 0..cols {
+        for row in 0..rows {
+            // SAFETY: inside.
+            unsafe { *to.add(row + col * leading) = T::ZERO };
+        }
     }
 }
 
@@ -273,93 +369,88 @@ unsafe fn unit_lower<T: Field>(a: *const T, n: usize, leading: usize, to: *mut T
     }
 }
 
-/// `c = (I - V T V^H) c`, or with the adjoint of the block.
+/// The triangular factor of a block of `n <= BLOCK` reflectors of which only the `tau` are known.
 ///
 /// # Safety
-/// `v` is a factored panel (`m` by `n <= BLOCK`), `c` is `m` by `cols` and shares no element with it.
-unsafe fn apply_block<T: Field>(
+/// `v` is `m` by `n` with the reflectors below its diagonal; `taus` holds `n`; `t` has `n` columns `BLOCK` apart.
+pub(crate) unsafe fn block_factor<T: Field>(
     v: *const T,
     m: usize,
     n: usize,
     leading: usize,
-    t: *const T,
-    adjoint: bool,
-    c: *mut T,
-    cols: usize,
-    leading_c: usize,
+    taus: *const T,
+    t: *mut T,
     stack: &mut MemStack,
 ) {
-    if cols == 0 || n == 0 {
-        return;
-    }
-    if m * n * cols <= 16 * 16 * 16 {
-        for col in 0..cols {
-            // SAFETY: the reflectors start on the diagonal of the panel, and c has m rows.
-            unsafe {
-                let column = c.add(col * leading_c);
-                let step = |j: usize| {
-                    let tau = *t.add(j + j * BLOCK);
-                    let tau = if adjoint { tau.conj() } else { tau };
-                    reflect(v.add(j + j * leading), tau, column.add(j), m - j);
-                };
-                if adjoint {
-                    (0..n).for_each(step);
-                } else {
-                    (0..n).rev().for_each(step);
-                }
-            }
-        }
-        return;
-    }
     let (unit, stack) = take::<T>(stack, BLOCK * BLOCK);
-    let (inner, stack) = take::<T>(stack, BLOCK * cols);
-    let (scaled, _) = take::<T>(stack, BLOCK * cols);
-    // SAFETY: the scratch is as large as the views, and the caller vouches for v and c.
+    let (gram, _) = take::<T>(stack, BLOCK * BLOCK);
+    // SAFETY: the scratch is as large as the blocks, and the caller vouches for the rest.
     unsafe {
         unit_lower(v, n, leading, unit);
-        let top = read(unit, n, n, BLOCK);
-        let bottom = read(v.add(n), m - n, n, leading);
-        let factor = read(t, n, n, BLOCK);
-        matmul(
-            write(inner, n, cols, n),
-            Accum::Replace,
-            top.adjoint(),
-            read(c, n, cols, leading_c),
-            T::ONE,
-            Par::Seq,
+        adjoint_times(n, unit, BLOCK, n, unit, BLOCK, n, gram, BLOCK, false);
+        adjoint_times(
+            m - n,
+            v.add(n),
+            leading,
+            n,
+            v.add(n),
+            leading,
+            n,
+            gram,
+            BLOCK,
+            true,
         );
-        matmul(
-            write(inner, n, cols, n),
-            Accum::Add,
-            bottom.adjoint(),
-            read(c.add(n), m - n, cols, leading_c),
-            T::ONE,
-            Par::Seq,
-        );
-        let target = write(scaled, n, cols, n);
-        let source = read(inner, n, cols, n);
-        if adjoint {
-            matmul(target, Accum::Replace, factor.adjoint(), source, T::ONE, Par::Seq);
-        } else {
-            matmul(target, Accum::Replace, factor, source, T::ONE, Par::Seq);
+        for j in 0..n {
+            let tau = *taus.add(j);
+            for i in 0..n {
+                let mut sum = T::ZERO;
+                if i < j {
+                    for k in i..j {
+                        sum -= *t.add(i + k * BLOCK) * *gram.add(k + j * BLOCK);
+                    }
+                    sum *= tau;
+                } else if i == j {
+                    sum = tau;
+                }
+                *t.add(i + j * BLOCK) = sum;
+            }
         }
-        let scaled = read(scaled, n, cols, n);
-        matmul(
-            write(c, n, cols, leading_c),
-            Accum::Add,
-            top,
-            scaled,
-            -T::ONE,
-            Par::Seq,
-        );
-        matmul(
-            write(c.add(n), m - n, cols, leading_c),
-            Accum::Add,
-            bottom,
-            scaled,
-            -T::ONE,
-            Par::Seq,
-        );
+    }
+}
+
+kernel! {
+    /// `c = (I - V T V^H) c`, or with the adjoint of the block, for a strip of columns.
+    ///
+    /// # Safety
+    /// `v` is a factored panel (`m` by `n <= BLOCK`) and `unit` its unit lower triangle, `c` is `m` by `cols` and shares no
+    /// element with it; `inner` and `scaled` hold `BLOCK` by `cols`.
+    unsafe fn apply_strip<T, W>(
+        v: *const T,
+        m: usize,
+        n: usize,
+        leading: usize,
+        unit: *const T,
+        t: *const T,
+        adjoint: bool,
+        c: *mut T,
+        cols: usize,
+        leading_c: usize,
+        inner: *mut T,
+        scaled: *mut T,
+    ) {
+        let (bottom, below) = (v.add(n), c.add(n));
+        adjoint_times_in::<T, W>(n, unit, BLOCK, n, c, leading_c, cols, inner, BLOCK, false);
+        if m > n {
+            adjoint_times_in::<T, W>(m - n, bottom, leading, n, below, leading_c, cols, inner, BLOCK, true);
+        }
+        if adjoint {
+            adjoint_times_in::<T, W>(n, t, BLOCK, n, inner, BLOCK, cols, scaled, BLOCK, false);
+        } else {
+            zero(scaled, n, cols, BLOCK);
+            add_times_in::<T, W, false>(n, t, BLOCK, n, inner, BLOCK, scaled, BLOCK, cols);
+        }
+        add_times_in::<T, W, true>(n, unit, BLOCK, n, scaled, BLOCK, c, leading_c, cols);
+        add_times_in::<T, W, true>(m - n, bottom, leading, n, scaled, BLOCK, below, leading_c, cols);
     }
 }
 
@@ -376,6 +467,24 @@ pub(crate) unsafe fn factor<T: Field>(
     t: *mut T,
     stack: &mut MemStack,
 ) {
+    // SAFETY: passed on.
+    let done = unsafe { factor_on(None, a, m, n, leading, t, stack) };
+    debug_assert!(done.is_ok(), "without a crew nothing interrupts");
+}
+
+/// As `factor`, with the strips shared out over the crew.
+///
+/// # Safety
+/// As `factor`.
+pub(crate) unsafe fn factor_on<T: Field>(
+    mut crew: Option<&mut Crew<'_>>,
+    a: *mut T,
+    m: usize,
+    n: usize,
+    leading: usize,
+    t: *mut T,
+    stack: &mut MemStack,
+) -> Result<(), Failure> {
     let k = m.min(n);
     for j in (0..k).step_by(BLOCK) {
         let width = BLOCK.min(k - j);
@@ -384,21 +493,47 @@ pub(crate) unsafe fn factor<T: Field>(
             let block = a.add(j + j * leading);
             let factor = t.add(j * BLOCK);
             panel(block, m - j, width, leading, factor, stack);
-            let rest = a.add(j + (j + width) * leading);
-            apply_block(
-                block,
-                m - j,
-                width,
-                leading,
-                factor,
-                true,
-                rest,
-                n - j - width,
-                leading,
-                stack,
+            let rest = n - j - width;
+            if rest == 0 {
+                continue;
+            }
+            let rows = m - j;
+            let strip = strip::<T>(rows);
+            let (unit, stack) = take::<T>(stack, BLOCK * BLOCK);
+            let (inner, stack) = take::<T>(stack, BLOCK * rest);
+            let (scaled, _) = take::<T>(stack, BLOCK * rest);
+            unit_lower(block, width, leading, unit);
+            let first = Shared(block.add(width * leading));
+            let (inner, scaled, fixed) = (
+                Shared(inner),
+                Shared(scaled),
+                [Shared(block), Shared(unit), Shared(factor)],
             );
+            spread(
+                crew.as_deref_mut(),
+                rest.div_ceil(strip),
+                nanoseconds::<T>((2 * rows * width * rest) as f64),
+                |chunk| {
+                    let col = chunk * strip;
+                    apply_strip(
+                        fixed[0].at(0).cast_const(),
+                        rows,
+                        width,
+                        leading,
+                        fixed[1].at(0).cast_const(),
+                        fixed[2].at(0).cast_const(),
+                        true,
+                        first.at(col * leading),
+                        strip.min(rest - col),
+                        leading,
+                        inner.at(BLOCK * col),
+                        scaled.at(BLOCK * col),
+                    );
+                },
+            )?;
         }
     }
+    Ok(())
 }
 
 /// `c = Q c` for the first `k` reflectors of a factored matrix of `m` rows.
@@ -419,23 +554,91 @@ pub(crate) unsafe fn apply<T: Field>(
     leading_c: usize,
     stack: &mut MemStack,
 ) {
-    for j in (0..k).step_by(BLOCK).rev() {
-        let width = BLOCK.min(k - j);
-        let skip = if identity { j.min(cols) } else { 0 };
-        // SAFETY: the block acts on the rows from j on.
-        unsafe {
-            apply_block(
-                a.add(j + j * leading),
-                m - j,
-                width,
-                leading,
-                t.add(j * BLOCK),
-                false,
-                c.add(j + skip * leading_c),
-                cols - skip,
-                leading_c,
-                stack,
-            );
-        }
+    let side = if identity { Side::Identity } else { Side::Any };
+    // SAFETY: passed on.
+    let done = unsafe { apply_on(None, a, m, k, leading, t, side, c, cols, leading_c, stack) };
+    debug_assert!(done.is_ok(), "without a crew nothing interrupts");
+}
+
+/// What `Q` is applied to, and whether it is `Q` or its adjoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    /// `Q` times any matrix.
+    Any,
+    /// `Q` times the first columns of the identity, whose zeros are left alone.
+    Identity,
+    /// `Q^H` times any matrix.
+    Adjoint,
+}
+
+/// As `apply`, with the strips shared out over the crew: each goes through all blocks at once.
+///
+/// # Safety
+/// As `apply`.
+pub(crate) unsafe fn apply_on<T: Field>(
+    crew: Option<&mut Crew<'_>>,
+    a: *const T,
+    m: usize,
+    k: usize,
+    leading: usize,
+    t: *const T,
+    side: Side,
+    c: *mut T,
+    cols: usize,
+    leading_c: usize,
+    stack: &mut MemStack,
+) -> Result<(), Failure> {
+    if k == 0 || cols == 0 {
+        return Ok(());
     }
+    let strip = strip::<T>(m);
+    let count = cols.div_ceil(strip);
+    let blocks = k.div_ceil(BLOCK);
+    let (unit, stack) = take::<T>(stack, BLOCK * BLOCK * count);
+    let (inner, stack) = take::<T>(stack, BLOCK * cols);
+    let (scaled, _) = take::<T>(stack, BLOCK * cols);
+    let (a, t) = (Shared(a.cast_mut()), Shared(t.cast_mut()));
+    let (unit, inner, scaled, c) = (Shared(unit), Shared(inner), Shared(scaled), Shared(c));
+    let work = 2.0 * (m - k / 2) as f64 * k as f64 * cols as f64;
+    spread(crew, count, nanoseconds::<T>(work), |chunk| {
+        let first = chunk * strip;
+        let end = (first + strip).min(cols);
+        for step in 0..blocks {
+            let j = BLOCK
+                * if side == Side::Adjoint {
+                    step
+                } else {
+                    blocks - 1 - step
+                };
+            let width = BLOCK.min(k - j);
+            let from = if side == Side::Identity {
+                first.max(j)
+            } else {
+                first
+            };
+            if from >= end {
+                continue;
+            }
+            // SAFETY: the block acts on the rows from j on; each chunk has its own columns and scratch.
+            unsafe {
+                let block = a.at(j + j * leading).cast_const();
+                let unit = unit.at(BLOCK * BLOCK * chunk);
+                unit_lower(block, width, leading, unit);
+                apply_strip(
+                    block,
+                    m - j,
+                    width,
+                    leading,
+                    unit,
+                    t.at(j * BLOCK).cast_const(),
+                    side == Side::Adjoint,
+                    c.at(j + from * leading_c),
+                    end - from,
+                    leading_c,
+                    inner.at(BLOCK * first),
+                    scaled.at(BLOCK * first),
+                );
+            }
+        }
+    })
 }

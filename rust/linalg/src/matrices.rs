@@ -43,6 +43,22 @@ impl<'a, T: Field> Matrices<'a, T> {
         }
     }
 
+    /// The same matrices.
+    ///
+    /// # Safety
+    /// `T` is real.
+    pub(crate) unsafe fn as_real(&self) -> Matrices<'a, T::R> {
+        Matrices {
+            pointer: self.pointer.cast(),
+            rows: self.rows,
+            cols: self.cols,
+            row_stride: self.row_stride,
+            col_stride: self.col_stride,
+            batch_shape: self.batch_shape,
+            batch_strides: self.batch_strides,
+        }
+    }
+
     /// How many matrices.
     pub fn count(&self) -> usize {
         self.batch_shape.iter().product()
@@ -186,6 +202,36 @@ impl<T: Field> View<T> {
             });
         }
         largest.to_f64()
+    }
+
+    /// As `max_abs` for a triangle of a Hermitian matrix, of whose diagonal the imaginary part does not count.
+    ///
+    /// # Safety
+    /// As `max_abs`.
+    pub(crate) unsafe fn max_abs_hermitian(&self, part: Part) -> f64 {
+        if T::IS_REAL {
+            // SAFETY: passed on.
+            return unsafe { self.max_abs(part) };
+        }
+        let mut largest = 0.0f64;
+        for row in 0..self.rows {
+            let cols = if part == Part::Lower {
+                0..row
+            } else {
+                row + 1..self.cols
+            };
+            // SAFETY: entries of the triangle, and the diagonal.
+            unsafe {
+                largest = largest.max(self.at(row, row).re().magnitude().to_f64());
+                for col in cols {
+                    let x = self.at(row, col);
+                    largest = largest
+                        .max(x.re().magnitude().to_f64())
+                        .max(x.im().magnitude().to_f64());
+                }
+            }
+        }
+        largest
     }
 
     /// The smallest magnitude among the parts that are not zero; infinite when there is none.

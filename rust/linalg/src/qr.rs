@@ -1,13 +1,19 @@
 //! QR decomposition without pivoting.
 
+use crate::cost;
+use crate::crew::Crew;
 use crate::failure::Failure;
 use crate::field::{Field, RealNumber};
 use crate::gauge::{Gauge, phase};
-use crate::matrices::{Matrices, Part, View, fill_nan, store_rows};
-use crate::run::Batch;
+use crate::householder::{self, Side};
+use crate::matrices::{Matrices, Part, View, fill_nan};
+use crate::run::{ALONE_NS, Batch};
 use crate::scaling::Scaling;
+use crate::shared::Shared;
+use crate::side_by_side::{self, SMALL};
+use crate::small_qr;
+use crate::transfer;
 use crate::workspace::{need, take};
-use crate::{cost, householder};
 use faer::dyn_stack::{MemStack, StackReq};
 use treadle_contract::policy::BatchPolicy;
 use treadle_core::{Error, ErrorCode, Result};
@@ -49,13 +55,26 @@ pub struct QrOut<T: Field> {
     pub r: *mut T,
 }
 
+impl<T: Field> QrOut<T> {
+    /// The same arrays.
+    ///
+    /// # Safety
+    /// `T` is real.
+    unsafe fn as_real(&self) -> QrOut<T::R> {
+        QrOut {
+            q: self.q.cast(),
+            r: self.r.cast(),
+        }
+    }
+}
+
 // SAFETY: the pointers go to distinct items on distinct threads.
 unsafe impl<T: Field> Sync for QrOut<T> {}
 // SAFETY: as above.
 unsafe impl<T: Field> Send for QrOut<T> {}
 
 /// Columns of Q (none in mode `R`) and rows of R.
-fn sizes(m: usize, n: usize, mode: QrMode) -> (usize, usize) {
+pub(crate) fn sizes(m: usize, n: usize, mode: QrMode) -> (usize, usize) {
     match mode {
         QrMode::Reduced => (m.min(n), m.min(n)),
         QrMode::Complete => (m, m),
@@ -74,6 +93,7 @@ unsafe fn item<T: Field>(
     check_finite: bool,
     out: QrOut<T>,
     index: usize,
+    mut crew: Option<&mut Crew<'_>>,
     stack: &mut MemStack,
 ) -> Result<(), Failure> {
     let (m, n) = (view.rows, view.cols);
@@ -88,14 +108,15 @@ unsafe fn item<T: Field>(
             fill_nan(r_out, r_rows * n);
             return Ok(());
         }
-        let (a, stack) = take::<T>(stack, m * n);
+        let ld = householder::leading::<T>(m);
+        let (a, stack) = take::<T>(stack, ld * n);
         let (t, stack) = take::<T>(stack, householder::factor_len(k));
         let (back, stack) = take::<Scaling<T::R>>(stack, n);
         let (turns, stack) = take::<T>(stack, k);
-        view.load(Scaling::none(), a, m);
+        transfer::load(crew.as_deref_mut(), &view, Scaling::none(), a, ld)?;
         // A column near the ends of the range gets its own power of two: Q does not change, and R gets it back.
         for col in 0..n {
-            let start = a.add(col * m);
+            let start = a.add(col * ld);
             let column = View {
                 pointer: start.cast_const(),
                 rows: m,
@@ -111,42 +132,54 @@ unsafe fn item<T: Field>(
             }
             back.add(col).write(scaling.inverse());
         }
-        householder::factor(a, m, n, m, t, stack);
+        householder::factor_on(crew.as_deref_mut(), a, m, n, ld, t, stack)?;
         for i in 0..k {
             let canonical = gauge == Gauge::Canonical;
             *turns.add(i) = if canonical {
-                phase(*a.add(i + i * m))
+                phase(*a.add(i + i * ld))
             } else {
                 T::ONE
             };
         }
-        for row in 0..r_rows {
-            for col in 0..n {
-                *r_out.add(row * n + col) = if row > col {
-                    T::ZERO
-                } else {
-                    let x = (*turns.add(row)).conj() * *a.add(row + col * m);
-                    (*back.add(col)).apply(x)
-                };
-            }
-        }
-        if mode == QrMode::R {
-            return Ok(());
-        }
-        let (q, stack) = take::<T>(stack, m * q_cols);
-        for col in 0..q_cols {
-            for row in 0..m {
-                *q.add(row + col * m) = if row == col { T::ONE } else { T::ZERO };
-            }
-        }
-        householder::apply(a, m, k, m, t, true, q, q_cols, m, stack);
-        store_rows(q, m, m, q_cols, q_out, q_cols, |col, x| {
-            if gauge == Gauge::Canonical && col < k {
-                x * *turns.add(col)
+        let (turns, back) = (Shared(turns), Shared(back));
+        transfer::store(crew.as_deref_mut(), a, ld, r_rows, n, r_out, |row, col, x| {
+            if row > col {
+                T::ZERO
+            } else if row < k {
+                (*back.at(col)).apply((*turns.at(row)).conj() * x)
             } else {
                 x
             }
-        });
+        })?;
+        if mode == QrMode::R {
+            return Ok(());
+        }
+        let (q, stack) = take::<T>(stack, ld * q_cols);
+        for col in 0..q_cols {
+            for row in 0..m {
+                *q.add(row + col * ld) = if row == col { T::ONE } else { T::ZERO };
+            }
+        }
+        householder::apply_on(
+            crew.as_deref_mut(),
+            a,
+            m,
+            k,
+            ld,
+            t,
+            Side::Identity,
+            q,
+            q_cols,
+            ld,
+            stack,
+        )?;
+        transfer::store(crew, q, ld, m, q_cols, q_out, |_, col, x| {
+            if gauge == Gauge::Canonical && col < k {
+                x * *turns.at(col)
+            } else {
+                x
+            }
+        })?;
     }
     Ok(())
 }
@@ -180,18 +213,67 @@ pub unsafe fn qr<T: Field>(
     let (m, n) = (a.rows, a.cols);
     let k = m.min(n);
     let (q_cols, _) = sizes(m, n, mode);
+    let ld = householder::leading::<T>(m);
     let scratch = StackReq::all_of(&[
-        need::<T>(m * n),
+        need::<T>(ld * n),
         need::<T>(householder::factor_len(k)),
         need::<Scaling<T::R>>(n),
         need::<T>(k),
-        need::<T>(m * q_cols),
+        need::<T>(ld * q_cols),
         householder::scratch::<T>(n.max(q_cols)),
     ]);
     let item_ns = cost::qr(m, n, !T::IS_REAL);
     let out = &out;
-    batch.each(token, item_ns, scratch, |index, stack| {
-        // SAFETY: every index is given out once, so that no two items write to the same place.
-        unsafe { item(a.item(index), mode, gauge, check_finite, *out, index, stack) }
+    if T::IS_REAL && m.max(n) <= SMALL && k > 0 {
+        // SAFETY: a real field is its own real type.
+        let (real, small) = unsafe { (a.as_real(), &out.as_real()) };
+        let lanes = side_by_side::together::<T::R>();
+        let groups = Batch {
+            count: batch.count.div_ceil(lanes),
+            ..batch
+        };
+        return groups.each(token, item_ns, scratch, |group, stack| {
+            let first = group * lanes;
+            let count = lanes.min(real.count() - first);
+            let mut outcome = Ok(());
+            // SAFETY: every group is given out once, so that no two items write to the same place.
+            unsafe {
+                small_qr::items(&real, first, count, mode, gauge, *small, |index| {
+                    let one = item(
+                        a.item(index),
+                        mode,
+                        gauge,
+                        check_finite,
+                        *out,
+                        index,
+                        None,
+                        &mut *stack,
+                    );
+                    outcome = outcome.and(one);
+                });
+            }
+            outcome
+        });
+    }
+    if item_ns < ALONE_NS {
+        return batch.each(token, item_ns, scratch, |index, stack| {
+            // SAFETY: every index is given out once, so that no two items write to the same place.
+            unsafe { item(a.item(index), mode, gauge, check_finite, *out, index, None, stack) }
+        });
+    }
+    batch.each_with_crew(token, item_ns, scratch, |index, crew, stack| {
+        // SAFETY: as above.
+        unsafe {
+            item(
+                a.item(index),
+                mode,
+                gauge,
+                check_finite,
+                *out,
+                index,
+                Some(crew),
+                stack,
+            )
+        }
     })
 }

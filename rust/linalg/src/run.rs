@@ -15,6 +15,9 @@ use treadle_team::Token;
 /// Serial nanoseconds that one claimed chunk should take, so that claiming costs nothing beside it.
 const CHUNK_NS: f64 = 10_000.0;
 
+/// Serial nanoseconds of an item below which it never pays to have several slots for it.
+pub(crate) const ALONE_NS: f64 = 100_000.0;
+
 /// What the items of one call have in common.
 pub(crate) struct Batch<'a> {
     pub(crate) operation: &'a str,

@@ -7,6 +7,8 @@ mod eigh;
 mod library;
 mod non_finite;
 mod qr;
+mod rank_revealing;
+mod reduction;
 mod solve;
 mod speed;
 mod stack;

@@ -5,6 +5,7 @@ mod eig;
 mod eigh;
 mod operand;
 mod qr;
+mod rank_revealing_qr;
 mod results;
 mod run;
 mod schur;
