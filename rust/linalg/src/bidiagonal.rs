@@ -10,7 +10,7 @@ use crate::bidiagonal_kernels::{combine, dots, quarter_turn};
 use crate::crew::{Block, Crew};
 use crate::failure::Failure;
 use crate::field::Field;
-use crate::householder::reflector;
+use crate::householder::reflect_column as reflector;
 use crate::workspace::{need, take};
 use faer::dyn_stack::{MemStack, StackReq};
 use treadle_contract::Isa;

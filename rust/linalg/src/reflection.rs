@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_vector_becomes_its_norm_on_the_axis() {
-        for scale in [1.0, 1e-200, 1e-310] {
+        for scale in [1.0f64, 1e-200, 1e-310] {
             let mut v = [3.0 * scale, 4.0 * scale, 12.0 * scale];
             let x = v;
             let (beta, tau) = reflection(&mut v);
