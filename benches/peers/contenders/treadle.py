@@ -111,6 +111,15 @@ def works(threads: int) -> dict[str, Callable[[dict[str, Any]], Prepared]]:
             lambda: td.map_in_lanes(lambda item, engine: item, items, lanes), lambda: np.arange(arguments["items"])
         )
 
+    def runs(arguments: dict[str, Any]) -> Prepared:
+        lanes = td.Lanes([td.CpuEngine.serial() for _ in range(arguments["lanes"])])
+        return Prepared(lambda: lanes.run(lambda lane: lane.index))
+
+    def submits(arguments: dict[str, Any]) -> Prepared:
+        items = list(range(arguments["items"]))
+        executor = td.LaneExecutor(td.Lanes([td.CpuEngine.serial() for _ in range(2)]))
+        return Prepared(lambda: list(executor.map(lambda item: item, items)))
+
     found = {
         "contract": contract,
         "einsum": einsum,
@@ -126,6 +135,8 @@ def works(threads: int) -> dict[str, Callable[[dict[str, Any]], Prepared]]:
         "chains-lanes": lambda arguments: chains(arguments["lanes"], arguments),
         "chains-one-lane": lambda arguments: chains(1, arguments),
         "nothing-lanes": nothing,
+        "nothing-lane-executor": submits,
+        "run-lanes": runs,
     }
     if hasattr(engine, "plan"):
         found["plan"] = plan
