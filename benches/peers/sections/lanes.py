@@ -18,6 +18,8 @@ ONE, NUMPY = Runner("treadle", 1), Runner("numpy", 1)
 CHAINS = {"lanes": 2, "chains": 64, "n": 256}
 LOKY = "joblib, two loky processes"
 CHAIN_RIVALS = (("one serial lane", 1.95), ("ThreadPoolExecutor(2), BLAS at one thread", 1.0), (LOKY, 1.0))
+LOKY_FIRST = "joblib, its two processes started"
+FIRST = "the same chains by a first call: lanes and engines made, processes started"
 EXECUTOR = "ThreadPoolExecutor(2).map"
 SUBMITS = "LaneExecutor.map"
 THREADS = "two of threading.Thread"
@@ -56,9 +58,19 @@ class Lanes(Section):
                     Contender(OURS, ONE, "chains-lanes"),
                     Contender(CHAIN_RIVALS[0][0], ONE, "chains-one-lane"),
                     Contender(CHAIN_RIVALS[1][0], NUMPY, "chains-executor"),
-                    Contender(LOKY, Runner("joblib", 2), "chains-loky"),
+                    Contender(LOKY, Runner("joblib", 1), "chains-loky"),
                 ),
                 rounds=5,
+            ),
+            Case(
+                self.key,
+                FIRST,
+                CHAINS,
+                (
+                    Contender(OURS, ONE, "first-chains-lanes"),
+                    Contender(LOKY_FIRST, Runner("joblib", 1), "first-chains-loky"),
+                ),
+                rounds=3,
             ),
             Case(
                 self.key,
@@ -80,7 +92,7 @@ class Lanes(Section):
 
     def goals(self, results: list[Result], apart: dict[str, Any]) -> list[Goal]:
         """Two absolute times, and ratios."""
-        asked = dict(CHAIN_RIVALS) | {EXECUTOR: 5.0}
+        asked = dict(CHAIN_RIVALS) | {EXECUTOR: 5.0, LOKY_FIRST: 1.5}
         limits = {RUN: 120e-6, NOTHING: 20_000 * 2e-6}
         return [
             *(
@@ -108,7 +120,7 @@ class Lanes(Section):
 
     def lines(self, results: list[Result], apart: dict[str, Any]) -> list[str]:
         """One table."""
-        rivals = (*dict(CHAIN_RIVALS), EXECUTOR, SUBMITS, THREADS)
+        rivals = (*dict(CHAIN_RIVALS), LOKY_FIRST, EXECUTOR, SUBMITS, THREADS)
         return comparison(results, rivals, what="two lanes", number=lambda result, name: seconds(result.time(name)))
 
 
