@@ -211,6 +211,30 @@ def test_a_stream_that_is_closed_or_dropped_lets_go_of_the_file(make_lanes, tmp_
         assert all(index in checkpoint for index in range(5))
 
 
+def test_a_stream_that_its_own_lane_drops_lets_go_of_the_file_in_the_end(make_lanes, tmp_path):
+    lanes, path, box, go = make_lanes(count=2), tmp_path / "sweep", [], threading.Event()
+
+    def body(item, engine):
+        if item == 3:
+            go.wait(30)
+            box.clear()
+        return item
+
+    box.append(td.imap_in_lanes(body, itertools.count(), lanes, checkpoint=path))
+    assert next(box[0]) == 0
+    go.set()
+    end = time.monotonic() + 30
+    while True:
+        try:
+            with Checkpoint.open(path) as checkpoint:
+                assert all(index in checkpoint for index in range(4))
+                break
+        except td.LaneError:
+            assert time.monotonic() < end
+            time.sleep(0.005)
+    assert not lanes.busy
+
+
 def test_wrong_arguments_touch_no_file(lanes, tmp_path):
     path = tmp_path / "sweep"
     with pytest.raises(TypeError, match="checkpoint must be a path"):

@@ -239,7 +239,7 @@ def test_a_run_beside_another_run_is_refused(make_lanes):
         ({"deadline": float("nan")}, td.ArgumentError, "number of seconds"),
         ({"deadline": "soon"}, TypeError, "number of seconds"),
         ({"progress": 5}, td.ArgumentError, "True, False, a tqdm instance and a callable"),
-        ({"checkpoint": "file"}, td.UnsupportedError, "checkpoint"),
+        ({"checkpoint": 5}, TypeError, "checkpoint must be a path"),
     ],
 )
 def test_options_are_checked_before_anything_runs(lanes, options, error, text):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -77,6 +78,19 @@ def nothing(arguments: dict[str, Any]) -> Prepared:
     return Prepared(lambda: list(executor.map(lambda item: item, items)))
 
 
+def threads_in_turn(arguments: dict[str, Any]) -> Prepared:
+    """Two threads of Python's, started and joined."""
+
+    def run() -> None:
+        threads = [threading.Thread(target=int) for _ in range(arguments["lanes"])]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    return Prepared(run)
+
+
 def works(threads: int) -> dict[str, Callable[[dict[str, Any]], Prepared]]:
     """What numpy can do."""
     del threads  # the environment says it to the BLAS
@@ -91,6 +105,7 @@ def works(threads: int) -> dict[str, Callable[[dict[str, Any]], Prepared]]:
         "rank2": rank2,
         "chains-executor": chains,
         "nothing-executor": nothing,
+        "run-threads": threads_in_turn,
     }
 
 

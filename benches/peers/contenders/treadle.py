@@ -104,12 +104,32 @@ def works(threads: int) -> dict[str, Callable[[dict[str, Any]], Prepared]]:
             lambda: np.array([np.linalg.svd(a @ b @ c @ d)[1] for a, b, c, d in items]),
         )
 
+    def first_chains(arguments: dict[str, Any]) -> Prepared:
+        items = chain_inputs(arguments["chains"], arguments["n"])
+
+        def measured() -> float:
+            start = time.perf_counter()
+            with td.Lanes.over(arguments["lanes"], lanes=arguments["lanes"]) as lanes:
+                td.map_in_lanes(chain, items, lanes)
+            return time.perf_counter() - start
+
+        return Prepared(lambda: None, measured=measured)
+
     def nothing(arguments: dict[str, Any]) -> Prepared:
         items = list(range(arguments["items"]))
         lanes = td.Lanes([td.CpuEngine.serial() for _ in range(2)])
         return Prepared(
             lambda: td.map_in_lanes(lambda item, engine: item, items, lanes), lambda: np.arange(arguments["items"])
         )
+
+    def runs(arguments: dict[str, Any]) -> Prepared:
+        lanes = td.Lanes([td.CpuEngine.serial() for _ in range(arguments["lanes"])])
+        return Prepared(lambda: lanes.run(lambda lane: lane.index))
+
+    def submits(arguments: dict[str, Any]) -> Prepared:
+        items = list(range(arguments["items"]))
+        executor = td.LaneExecutor(td.Lanes([td.CpuEngine.serial() for _ in range(2)]))
+        return Prepared(lambda: list(executor.map(lambda item: item, items)))
 
     found = {
         "contract": contract,
@@ -125,7 +145,10 @@ def works(threads: int) -> dict[str, Callable[[dict[str, Any]], Prepared]]:
         "memory": memory,
         "chains-lanes": lambda arguments: chains(arguments["lanes"], arguments),
         "chains-one-lane": lambda arguments: chains(1, arguments),
+        "first-chains-lanes": first_chains,
         "nothing-lanes": nothing,
+        "nothing-lane-executor": submits,
+        "run-lanes": runs,
     }
     if hasattr(engine, "plan"):
         found["plan"] = plan

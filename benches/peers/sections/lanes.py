@@ -16,8 +16,15 @@ from tables import comparison, seconds, table, times
 
 ONE, NUMPY = Runner("treadle", 1), Runner("numpy", 1)
 CHAINS = {"lanes": 2, "chains": 64, "n": 256}
-CHAIN_RIVALS = (("one serial lane", 1.9), ("ThreadPoolExecutor(2), BLAS at one thread", 1.0))
+LOKY = "joblib, two loky processes"
+CHAIN_RIVALS = (("one serial lane", 1.95), ("ThreadPoolExecutor(2), BLAS at one thread", 1.0), (LOKY, 1.0))
+LOKY_FIRST = "joblib, its two processes started"
+FIRST = "the same chains by a first call: lanes and engines made, processes started"
 EXECUTOR = "ThreadPoolExecutor(2).map"
+SUBMITS = "LaneExecutor.map"
+THREADS = "two of threading.Thread"
+RUN = "starting and ending a run of two lanes"
+NOTHING = "a callback that does nothing, for each item of 20,000"
 IMPORT_PROBE = (
     "import time; a = time.perf_counter(); import numpy; b = time.perf_counter(); import treadle; "
     "print(b - a, time.perf_counter() - b)"
@@ -51,20 +58,53 @@ class Lanes(Section):
                     Contender(OURS, ONE, "chains-lanes"),
                     Contender(CHAIN_RIVALS[0][0], ONE, "chains-one-lane"),
                     Contender(CHAIN_RIVALS[1][0], NUMPY, "chains-executor"),
+                    Contender(LOKY, Runner("joblib", 1), "chains-loky"),
                 ),
                 rounds=5,
             ),
             Case(
                 self.key,
-                "a callback that does nothing, for each item of 20,000",
+                FIRST,
+                CHAINS,
+                (
+                    Contender(OURS, ONE, "first-chains-lanes"),
+                    Contender(LOKY_FIRST, Runner("joblib", 1), "first-chains-loky"),
+                ),
+                rounds=3,
+            ),
+            Case(
+                self.key,
+                NOTHING,
                 {"items": 20_000},
-                (Contender(OURS, ONE, "nothing-lanes"), Contender(EXECUTOR, NUMPY, "nothing-executor")),
+                (
+                    Contender(OURS, ONE, "nothing-lanes"),
+                    Contender(EXECUTOR, NUMPY, "nothing-executor"),
+                    Contender(SUBMITS, ONE, "nothing-lane-executor"),
+                ),
+            ),
+            Case(
+                self.key,
+                RUN,
+                {"lanes": 2},
+                (Contender(OURS, ONE, "run-lanes"), Contender(THREADS, NUMPY, "run-threads")),
             ),
         ]
 
     def goals(self, results: list[Result], apart: dict[str, Any]) -> list[Goal]:
-        """Ratios."""
-        asked = dict(CHAIN_RIVALS) | {EXECUTOR: 4.0}
+        """Two absolute times, and ratios."""
+        asked = dict(CHAIN_RIVALS) | {EXECUTOR: 5.0, LOKY_FIRST: 1.5}
+        limits = {RUN: 120e-6, NOTHING: 20_000 * 2e-6}
+        return [
+            *(
+                Goal(result.title, limits[result.title], result.time(OURS), result.time(OURS), seconds, below=True)
+                for result in results
+                if result.title in limits and result.has(OURS)
+            ),
+            *self.ratios(results, asked),
+        ]
+
+    def ratios(self, results: list[Result], asked: dict[str, float]) -> list[Goal]:
+        """Ratios to others."""
         return [
             Goal(
                 f"two lanes, {result.title}, over {name}",
@@ -80,7 +120,7 @@ class Lanes(Section):
 
     def lines(self, results: list[Result], apart: dict[str, Any]) -> list[str]:
         """One table."""
-        rivals = (*dict(CHAIN_RIVALS), EXECUTOR)
+        rivals = (*dict(CHAIN_RIVALS), LOKY_FIRST, EXECUTOR, SUBMITS, THREADS)
         return comparison(results, rivals, what="two lanes", number=lambda result, name: seconds(result.time(name)))
 
 

@@ -54,6 +54,15 @@ def prune() -> None:
             _running.discard(service)
 
 
+class Claim:
+    """Whose a call is: a lane's, or nobody's (``None``) when it was dropped."""
+
+    __slots__ = ("lane",)
+
+    def __init__(self, lane: int | None) -> None:
+        self.lane = lane
+
+
 class LaneFuture(Future[T]):
     """A future that a lane does not wait for while it could do the work itself."""
 
@@ -61,8 +70,8 @@ class LaneFuture(Future[T]):
     _call: Call | None = None
     #: Who does the calls.
     _service: Service | None = None
-    #: The lane that has claimed it.
-    _lane: int | None = None
+    #: Under ``"lane"``, the lane that has claimed the call. A dictionary, for its ``setdefault`` is one step.
+    _claim: dict[str, Claim]
 
     def result(self, timeout: float | None = None) -> T:
         """As ``Future.result``; see ``LaneExecutor``."""
@@ -117,7 +126,8 @@ class Service:
         self.lanes = lanes
         self.initializer, self.initargs = initializer, initargs
         self.calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
-        self.lock = threading.Lock()
+        # A collection of garbage may end a dropped executor, in the middle of anything.
+        self.lock = threading.RLock()
         self.closed = False
         self.broken: str | None = None
         self.run: _native._LaneRun | None = None
@@ -150,16 +160,21 @@ class Service:
             raise ForkedEngineError(
                 "the process was forked after this executor was made; make one in the child, over its own lanes"
             )
+        self._refuse()
         call = Call(future, fn, args, kwargs)
-        future._call, future._service = call, self
-        with self.lock:
-            if self.broken:
-                raise BrokenExecutor(self.broken)
-            if _ending:
-                raise RuntimeError("cannot schedule new futures after interpreter shutdown")
-            if self.closed:
-                raise RuntimeError("cannot schedule new futures after shutdown")
-            self.calls.put(call)
+        future._call, future._service, future._claim = call, self, {}
+        self.calls.put(call)
+        if (self.closed or self.broken) and self._take(call, Claim(None)):
+            # It came behind the words that end the lanes. Without a lock, since lanes would queue up for it.
+            self._refuse()
+
+    def _refuse(self) -> None:
+        if self.broken:
+            raise BrokenExecutor(self.broken)
+        if _ending:
+            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+        if self.closed:
+            raise RuntimeError("cannot schedule new futures after shutdown")
 
     def close(self, *, cancel: bool = False) -> None:
         """Take no further calls; the lanes end when those that wait are done."""
@@ -168,11 +183,11 @@ class Service:
             return
         dropped: list[Call] = []
         with self.lock:
+            was, self.closed = self.closed, True
             if cancel:
                 dropped = self._drain()
-            if cancel or not self.closed:
+            if cancel or not was:
                 self._end_lanes()
-            self.closed = True
         for call in dropped:
             call.future.cancel()
             # Those that wait for several futures at once hear of it by this.
@@ -192,12 +207,12 @@ class Service:
         self.join()
 
     def _drain(self) -> list[Call]:
-        """Take what waits; called with the lock."""
-        calls = []
+        """Take what waits."""
+        calls, nobody = [], Claim(None)
         with contextlib.suppress(queue.Empty):
             while True:
                 call = self.calls.get_nowait()
-                if call is not None and self._claim(call, None):
+                if call is not None and self._take(call, nobody):
                     calls.append(call)
         return calls
 
@@ -205,18 +220,20 @@ class Service:
         for _ in range(len(self.lanes)):
             self.calls.put(None)
 
-    def _claim(self, call: Call, lane: int | None) -> bool:
-        """Make the call that lane's; called with the lock."""
-        if call.future._call is None:
+    @staticmethod
+    def _take(call: Call, claim: Claim) -> bool:
+        """Make the call that claimant's, unless it is another's."""
+        future = call.future
+        if future._claim.setdefault("lane", claim) is not claim:
             return False
-        call.future._call = None
-        call.future._lane = lane
+        future._call = None
         return True
 
     # --- in the lanes -----------------------------------------------------------------------------------------------
 
     def _serve(self, lane: _native.Lane) -> None:
         index = lane.index
+        mine = Claim(index)
         try:
             if self.initializer is not None:
                 try:
@@ -229,9 +246,7 @@ class Service:
                 call = self.calls.get()
                 if call is None:
                     return
-                with self.lock:
-                    mine = self._claim(call, index)
-                if mine:
+                if self._take(call, mine):
                     begun = time.perf_counter()
                     call.run()
                     if os.getpid() != self.pid:
@@ -262,19 +277,17 @@ class Service:
         if lane is None or self.run is None or lane.control is not self.run.control:
             yield
             return
-        with self.lock:
-            call = future._call
-            mine = call is not None and self._claim(call, lane.index)
-            if not mine:
-                self._refuse_circle(lane.index, future)
-                before = self.waits.get(lane.index)
-                self.waits[lane.index] = future
-        if mine:
-            assert call is not None
+        call = future._call
+        if call is not None and self._take(call, Claim(lane.index)):
             call.run()
             del call
             yield
             return
+        del call
+        with self.lock:
+            self._refuse_circle(lane.index, future)
+            before = self.waits.get(lane.index)
+            self.waits[lane.index] = future
         try:
             yield
         finally:
@@ -287,10 +300,13 @@ class Service:
     def _refuse_circle(self, lane: int, future: LaneFuture[Any]) -> None:
         """Refuse to wait for a call that waits, by way of others, for this lane; called with the lock."""
         awaited: LaneFuture[Any] | None = future
-        while awaited is not None and not awaited.done() and awaited._lane is not None:
-            if awaited._lane == lane:
+        while awaited is not None and not awaited.done():
+            claim = awaited._claim.get("lane")
+            if claim is None or claim.lane is None:
+                return
+            if claim.lane == lane:
                 raise LaneError(
                     f"lane {lane} would wait for ever: the call that it asks for waits, itself or by way of others, for "
                     f"a call that this lane is in the middle of"
                 )
-            awaited = self.waits.get(awaited._lane)
+            awaited = self.waits.get(claim.lane)

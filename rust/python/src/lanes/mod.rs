@@ -9,6 +9,7 @@ mod control;
 mod failure;
 mod feeder;
 mod lane;
+mod lend;
 mod map;
 mod pool;
 mod source;

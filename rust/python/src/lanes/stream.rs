@@ -52,7 +52,7 @@ pub(super) struct StreamOptions {
     pub(super) ordered: bool,
     pub(super) window: usize,
     pub(super) progress: Option<Py<PyAny>>,
-    /// Called when the lanes were joined, or left to themselves.
+    /// Called when the lanes were joined.
     pub(super) finish: Option<Py<PyAny>>,
     pub(super) total: Option<usize>,
     pub(super) deadline: Option<Instant>,
@@ -126,10 +126,11 @@ impl LaneStream {
         }
         self.work.halt();
         if current_lane(py).is_some_and(|lane| lane.get().is_of(&self.work.control)) {
-            // Dropped or closed by one of its own lanes, which cannot wait for itself. All of them end by themselves.
+            // Dropped or closed by one of its own lanes, which cannot wait for itself. All of them end by themselves, and
+            // what belongs to the stream goes with the last of them.
             started.abandon();
             self.lanes.get().release();
-            return (Vec::new(), self.finish(py));
+            return (Vec::new(), None);
         }
         let interrupt = wait_for_lanes(py, &self.work.control, || ());
         let ends = py.detach(|| started.join());
