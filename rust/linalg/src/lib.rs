@@ -10,6 +10,7 @@ mod cholesky;
 pub mod cost;
 mod crew;
 mod eig;
+mod eig_fast;
 mod eigenvectors;
 mod eigh;
 mod failure;
