@@ -13,7 +13,7 @@ import pytest
 import treadle as td
 
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
-SIZES = [1, 2, 3, 4, 5, 7, 8, 13, 16, 31, 32, 33, 47, 48, 49, 63, 64, 65, 81, 97, 130]
+SIZES = [1, 2, 3, 4, 5, 8, 13, 16, 31, 33, 47, 48, 63, 64, 81, 113]
 
 pytestmark = pytest.mark.filterwarnings("ignore::treadle.exceptions.OversubscriptionWarning")
 
@@ -258,8 +258,8 @@ def test_lin_01_non_finite_matrices_are_refused_with_their_index(dtype: Any) -> 
 def test_bits_do_not_depend_on_width_batch_or_layout(dtype: Any) -> None:
     rng = np.random.default_rng(9)
     engines = {width: td.CpuEngine(width) for width in (1, 2, 3, 8)}
-    for n in (5, 40, 100, 150):
-        a = normal(rng, (3, n, n), dtype)
+    for n in (5, 40, 64, 100):
+        a = normal(rng, (2, n, n), dtype)
         expected = {name: getattr(engines[1].linalg, name)(a) for name in ("eig", "eigvals", "schur")}
         for width, engine in engines.items():
             for name, want in expected.items():
