@@ -1,4 +1,4 @@
-"""``treadle._native.Linalg`` is shown under the name that people write, ``engine.linalg``."""
+"""``treadle.linalg.Linalg`` is shown under the name that people write, ``engine.linalg``."""
 
 from __future__ import annotations
 

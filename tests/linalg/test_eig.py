@@ -13,7 +13,7 @@ import pytest
 import treadle as td
 
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
-SIZES = [1, 2, 3, 4, 5, 7, 8, 13, 16, 31, 32, 33, 47, 48, 49, 63, 64, 65, 81, 97, 130]
+SIZES = [1, 2, 3, 4, 5, 8, 13, 16, 31, 33, 47, 48, 63, 64, 81, 113]
 
 pytestmark = pytest.mark.filterwarnings("ignore::treadle.exceptions.OversubscriptionWarning")
 
@@ -35,11 +35,28 @@ def normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.n
     return x.astype(dtype)
 
 
-def unit(a: np.ndarray) -> tuple[np.ndarray, float]:
-    """A matrix with entries of at most about 1 in double precision, and what was divided out."""
-    wide = a.astype(complex if a.dtype.kind == "c" else float)
-    scale = float(np.max(np.abs(wide), initial=0)) or 1.0
-    return wide / scale, scale
+def lifted(x: np.ndarray, exponent: int) -> np.ndarray:
+    """Times a power of two, in double precision, for numbers near either end of the range too."""
+    wide = np.asarray(x, complex if x.dtype.kind == "c" else float)
+    for part in (exponent // 2, exponent - exponent // 2):
+        wide = wide * 2.0**part
+    return wide
+
+
+def unit(a: np.ndarray) -> tuple[np.ndarray, int]:
+    """A matrix with entries of at most 1 in double precision, and the exponent of the power that did it."""
+    largest = float(
+        np.max(np.abs(a.real), initial=0)
+        if a.dtype.kind != "c"
+        else np.max(np.maximum(abs(a.real), abs(a.imag)), initial=0)
+    )
+    exponent = -int(np.frexp(largest)[1])
+    return lifted(a, exponent), exponent
+
+
+def denormal(n: int, exponent: int) -> float:
+    """What rounding of results to denormal numbers may add, for a matrix that was lifted so far."""
+    return n * 2.0 ** min(exponent - 1074, 0) if exponent > 900 else 0.0
 
 
 def check_eig(a: np.ndarray, result: Any) -> None:
@@ -49,20 +66,21 @@ def check_eig(a: np.ndarray, result: Any) -> None:
     assert w.shape == (n,)
     assert v.shape == (n, n)
     assert w.real.dtype == v.real.dtype == a.real.dtype
-    matrix, scale = unit(a)
-    values = w.astype(complex) / scale
+    matrix, exponent = unit(a)
+    values = lifted(w, exponent)
     residual = np.linalg.norm(matrix @ v - v * values)
     bound = 24 * max(n, 2) ** 0.5 * max(1, n / 64) ** 0.5 * eps(a.dtype) * np.linalg.norm(matrix)
-    assert residual <= bound, (n, residual, bound)
+    assert residual <= bound + denormal(n, exponent), (n, residual, bound)
     np.testing.assert_allclose(np.linalg.norm(v, axis=0), 1, rtol=8 * max(n, 4) ** 0.5 * eps(a.dtype))
 
 
 def check_schur(a: np.ndarray, t: np.ndarray, z: np.ndarray, *, real: bool) -> None:
     n = a.shape[-1]
-    matrix, scale = unit(a)
+    matrix, exponent = unit(a)
     bound = 24 * max(n, 2) ** 0.5 * max(1, n / 64) ** 0.5 * eps(a.dtype)
-    wide = t.astype(complex) / scale
-    assert np.linalg.norm(z @ wide @ z.conj().T - matrix) <= bound * np.linalg.norm(matrix)
+    wide = lifted(t, exponent)
+    off = np.linalg.norm(z @ wide @ z.conj().T - matrix)
+    assert off <= bound * np.linalg.norm(matrix) + denormal(n, exponent)
     assert np.linalg.norm(z.conj().T @ z - np.eye(n)) <= bound * n**0.5
     assert (np.tril(t, -2 if real else -1) == 0).all()
     if real:
@@ -121,9 +139,10 @@ def test_residuals_of_nasty_matrices(linalg: Any, dtype: Any, n: int) -> None:
             check_eig(a, linalg.eig(a))
             t, z = linalg.schur(a)
             check_schur(a, t, z, real=np.dtype(dtype).kind == "f")
-            values, traced = linalg.eigvals(a), np.trace(unit(a)[0])
-            found = np.sum(values.astype(complex) / unit(a)[1])
-            assert abs(found - traced) <= 40 * n * eps(dtype) * np.linalg.norm(unit(a)[0]), name
+            matrix, exponent = unit(a)
+            found = np.sum(lifted(linalg.eigvals(a), exponent))
+            limit = 40 * n * eps(dtype) * np.linalg.norm(matrix) + denormal(n, exponent)
+            assert abs(found - np.trace(matrix)) <= limit, name
         except AssertionError as error:
             raise AssertionError(name) from error
 
@@ -239,8 +258,8 @@ def test_lin_01_non_finite_matrices_are_refused_with_their_index(dtype: Any) -> 
 def test_bits_do_not_depend_on_width_batch_or_layout(dtype: Any) -> None:
     rng = np.random.default_rng(9)
     engines = {width: td.CpuEngine(width) for width in (1, 2, 3, 8)}
-    for n in (5, 40, 100, 150):
-        a = normal(rng, (3, n, n), dtype)
+    for n in (5, 40, 64, 100):
+        a = normal(rng, (2, n, n), dtype)
         expected = {name: getattr(engines[1].linalg, name)(a) for name in ("eig", "eigvals", "schur")}
         for width, engine in engines.items():
             for name, want in expected.items():

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import factorisations
 import numpy as np
 from operands import Prepared, arrays, chain_inputs
 
@@ -58,6 +59,14 @@ def rank2(arguments: dict[str, Any]) -> Prepared:
     return Prepared(call)
 
 
+def linalg(arguments: dict[str, Any]) -> Prepared:
+    """A function of ``numpy.linalg``."""
+    name = arguments["function"]
+    if not factorisations.FUNCTIONS[name].numpy:
+        raise NotImplementedError("does not do this")
+    return factorisations.prepare(arguments, getattr(np.linalg, name))
+
+
 def chain(item: tuple[Any, Any, Any, Any]) -> Any:
     """Three products and singular values."""
     a, b, c, d = item
@@ -103,6 +112,7 @@ def works(threads: int) -> dict[str, Callable[[dict[str, Any]], Prepared]]:
         "dot": matvec,
         "outer": outer,
         "rank2": rank2,
+        "linalg": linalg,
         "chains-executor": chains,
         "nothing-executor": nothing,
         "run-threads": threads_in_turn,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import factorisations
 import numpy as np
 import scipy
+import scipy.linalg
 from operands import Prepared, arrays, reference
 from scipy.linalg import blas
 
@@ -46,10 +48,27 @@ def rank2(arguments: dict[str, Any]) -> Prepared:
     return Prepared(lambda: gemm(1.0, y.T, x.T, 1.0, out.T, trans_a=1, overwrite_c=1).T, reference(arguments, [x, y]))
 
 
+def linalg(arguments: dict[str, Any]) -> Prepared:
+    """A function of ``scipy.linalg``, with the options under which it does the same."""
+    name = arguments["function"]
+    if not factorisations.FUNCTIONS[name].scipy or (name == "det" and len(arguments["shape"]) > 2):
+        raise NotImplementedError("does not do this")
+    options: dict[str, Any] = {
+        "cholesky": {"lower": True},
+        "qr": {"mode": "economic"},
+        "eigh": {"driver": "evd"},
+        "svd": {"full_matrices": True},
+    }.get(name, {})
+    function = getattr(scipy.linalg, "eigh" if name == "eigvalsh" else name)
+    if name == "eigvalsh":
+        options = {"eigvals_only": True, "driver": "evd"}
+    return factorisations.prepare(arguments, lambda *given: function(*given, **options))
+
+
 def works(threads: int) -> dict[str, Callable[[dict[str, Any]], Prepared]]:
     """What scipy's BLAS can do."""
     del threads  # the environment says it to the BLAS
-    return {"matmul": matmul, "matvec": matvec, "dot": dot, "rank2": rank2}
+    return {"matmul": matmul, "matvec": matvec, "dot": dot, "rank2": rank2, "linalg": linalg}
 
 
 def about(threads: int) -> dict[str, str]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import factorisations
 import networks
 import numpy as np
 from memory import peak_bytes
@@ -84,6 +85,12 @@ def works(threads: int) -> dict[str, Callable[[dict[str, Any]], Prepared]]:
         path, method = [tuple(step) for step in arguments["path"]], engine.einsum
         return Prepared(lambda: method(*mixed, optimize=path), networks.reference(arguments))
 
+    def linalg(arguments: dict[str, Any]) -> Prepared:
+        name = arguments["function"]
+        method = getattr(engine.linalg, name)
+        options = arguments.get("options", {})
+        return factorisations.prepare(arguments, lambda *given: method(*given, **options))
+
     def memory(arguments: dict[str, Any]) -> Prepared:
         operands, subscripts = arrays(arguments), arguments["subscripts"]
         small = [np.ones([2] * operand.ndim, operand.dtype) for operand in operands]
@@ -143,6 +150,7 @@ def works(threads: int) -> dict[str, Callable[[dict[str, Any]], Prepared]]:
         "network": network if hasattr(engine, "plan") else network_einsum,
         "network-einsum": network_einsum,
         "memory": memory,
+        "linalg": linalg,
         "chains-lanes": lambda arguments: chains(arguments["lanes"], arguments),
         "chains-one-lane": lambda arguments: chains(1, arguments),
         "first-chains-lanes": first_chains,

@@ -8,6 +8,7 @@ from sections.calls import Calls
 from sections.integers import Integers
 from sections.lanes import Import, Lanes, Team
 from sections.limits import Limits
+from sections.linalg import FACTORISATIONS
 from sections.memory import Memory
 from sections.network import Networks
 from sections.products import Batches, Gemm, Small
@@ -27,6 +28,7 @@ SECTIONS: tuple[Section, ...] = (
     Integers(),
     Taken(),
     Memory(),
+    *FACTORISATIONS,
     Lanes(),
     Import(),
     Team(),

@@ -64,8 +64,14 @@ def own(error: TreadleError, name: str) -> None:
         error.operation = name
 
 
+#: numpy's own objects of the dtypes that factorisations compute in.
+_PLAIN = {id(np.dtype(char)) for char in "fdFD"}
+
+
 def operand(value: Any, name: str, position: int = 0) -> Array:
     """An operand of factorisations: booleans and integers become float64, halves are refused."""
+    if type(value) is np.ndarray and id(value.dtype) in _PLAIN and value.flags.aligned and value.flags.forc:
+        return value
     array = _arrays.as_operand(value, name, position)
     if array.dtype.char in "fdFD":
         return array

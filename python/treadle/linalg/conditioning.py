@@ -137,7 +137,7 @@ class Conditioning(_native.Linalg):
                 relative = np.asarray(max(a.shape[-2:]) * epsilon(values.dtype))
             else:
                 relative = np.asarray(rtol)[..., np.newaxis]
-            limit = values.max(axis=-1, keepdims=True, initial=0) * relative
+            limit = values[..., :1] * relative
         else:
             limit = np.asarray(tol)[..., np.newaxis]
         return np.count_nonzero(values > limit, axis=-1)

@@ -7,6 +7,7 @@ much smaller than powers of its norm.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -25,6 +26,7 @@ _THETA = {
 }
 
 
+@functools.cache
 def _coefficients(m: int) -> list[float]:
     """Coefficients of the numerator of the diagonal approximant, divided by the last."""
     return [float(math.factorial(2 * m - j) // (math.factorial(m - j) * math.factorial(j))) for j in range(m + 1)]

@@ -79,7 +79,7 @@ class LeastSquares(_native.Linalg):
         u, s, vh = self.svd(array, full_matrices=False, hermitian=hermitian, check_finite=check_finite)
         relative = max(array.shape[-2:]) * epsilon(s.dtype) if given is None else np.asarray(given)[..., np.newaxis]
         with np.errstate(all="ignore"):
-            limit = s.max(axis=-1, keepdims=True, initial=0) * relative
+            limit = s[..., :1] * relative
             # NaN, of matrices that were not checked, stays.
             inverted = np.where(s <= limit, 0, 1 / s).astype(s.dtype, copy=False)
             weighted = vh * inverted[..., np.newaxis]
@@ -167,7 +167,7 @@ class LeastSquares(_native.Linalg):
         u, s, vh = self.svd(left, full_matrices=False, check_finite=check_finite)
         relative = max(m, n) * epsilon(s.dtype) if rcond is None else rcond
         with np.errstate(all="ignore"):
-            kept = s > s.max(axis=-1, keepdims=True, initial=0) * relative
+            kept = s > s[..., :1] * relative
             inverted = np.where(kept | np.isnan(s), 1 / s, 0).astype(s.dtype, copy=False)
             parts = engine.matmul(adjoint(u), right) * inverted[..., np.newaxis]
             x = engine.matmul(adjoint(vh), parts)

@@ -14,7 +14,7 @@ from treadle.linalg._operation import Array, adjoint, epsilon, matrices, operati
 def _common_rank(s: Array, shape: tuple[int, ...], rcond: Any, name: str) -> int:
     """The number of singular values that count, the same for every matrix of the batch."""
     relative = max(shape[-2:]) * epsilon(s.dtype) if rcond is None else np.asarray(rcond)[..., np.newaxis]
-    ranks = np.count_nonzero(s > s.max(axis=-1, keepdims=True, initial=0) * relative, axis=-1)
+    ranks = np.count_nonzero(s > s[..., :1] * relative, axis=-1)
     flat = np.ravel(ranks)
     if flat.size == 0:
         return min(shape[-2:])

@@ -11,16 +11,12 @@ use crate::run::Batch;
 use crate::scaling::Scaling;
 use crate::schur::{self, Workspace};
 use crate::workspace::{need, read, slice, write};
-use crate::{balance, cost, eigenvectors, guard};
-use faer::diag::DiagMut;
+use crate::{balance, cost, eig_fast, eigenvectors, guard};
 use faer::dyn_stack::{MemStack, StackReq};
-use faer::linalg::evd::{self, ComputeEigenvectors, EvdError, EvdParams};
 use faer::linalg::matmul::matmul;
-use faer::traits::RealField;
-use faer::{Accum, Auto, Par};
-use num_complex::Complex;
+use faer::{Accum, Par};
 use treadle_contract::policy::BatchPolicy;
-use treadle_core::{DType, Element, Float, Result};
+use treadle_core::{Element, Float, Result};
 use treadle_team::Token;
 
 /// Where the results go: C-contiguous, the batch leading, uninitialised on entry and whole on success.
@@ -60,31 +56,18 @@ fn scratch<T: Field>(n: usize, vectors: bool) -> StackReq {
         need::<T::R>(n),
         StackReq::any_of(&[
             schur::scratch::<T>(n),
-            fast_scratch::<T>(n, vectors),
+            eig_fast::scratch::<T>(n, vectors),
             guard::scratch::<T>(n, n),
         ]),
     ])
 }
 
-fn fast_scratch<T: Field>(n: usize, vectors: bool) -> StackReq {
-    if n < FAST_FROM {
-        return StackReq::EMPTY;
-    }
-    let compute = if vectors {
-        ComputeEigenvectors::Yes
-    } else {
-        ComputeEigenvectors::No
-    };
-    let params: EvdParams = <EvdParams as Auto<T>>::auto();
-    evd::evd_scratch::<T>(n, ComputeEigenvectors::No, compute, Par::Seq, params.into())
-}
-
 /// Eigenvalues and vectors of the scaled matrix.
-struct Eigen<'a, T: Field> {
-    w: &'a mut [T],
-    w_im: &'a mut [T::R],
+pub(crate) struct Eigen<'a, T: Field> {
+    pub(crate) w: &'a mut [T],
+    pub(crate) w_im: &'a mut [T::R],
     /// Column-major; empty for the values alone.
-    v: &'a mut [T],
+    pub(crate) v: &'a mut [T],
 }
 
 /// The decomposition of `a`, which is destroyed.
@@ -114,8 +97,12 @@ fn decompose<T: Field>(
         }
         balance::scale(h, n, active.clone(), exponents, squares);
     }
-    if balanced && n >= FAST_FROM && active == (0..n) {
-        return fast(h, n, eigen, order, exponents, x, stack);
+    if balanced && n >= eig_fast::FROM && active == (0..n) {
+        eig_fast::decompose(h, n, eigen, x, stack)?;
+        if vectors {
+            finish(x, n, order, exponents, eigen);
+        }
+        return Ok(());
     }
     schur::iterate(
         Workspace {
@@ -168,130 +155,6 @@ fn finish<T: Field>(from: &[T], n: usize, order: &[usize], exponents: &[i32], ei
         }
     }
 }
-
-/// faer's iteration with many shifts and early deflation, for matrices of which no eigenvalue stands alone. It says
-/// nothing when it does not converge; the check of the result finds that.
-fn fast<T: Field>(
-    h: &[T],
-    n: usize,
-    eigen: &mut Eigen<'_, T>,
-    order: &[usize],
-    exponents: &[i32],
-    x: &mut [T],
-    stack: &mut MemStack,
-) -> std::result::Result<(), Failure> {
-    let vectors = !eigen.v.is_empty();
-    let zero = <T::R as Element>::ZERO;
-    let x_pointer = if vectors {
-        x.as_mut_ptr()
-    } else {
-        std::ptr::null_mut()
-    };
-    let (w, w_im) = (eigen.w.as_mut_ptr(), eigen.w_im.as_mut_ptr());
-    // SAFETY: the buffers hold n by n and n elements of the type that the dtype names.
-    let done = unsafe {
-        match T::DTYPE {
-            DType::F32 => fast_real::<f32>(
-                h.as_ptr().cast(),
-                n,
-                w.cast(),
-                w_im.cast(),
-                x_pointer.cast(),
-                stack,
-            ),
-            DType::F64 => fast_real::<f64>(
-                h.as_ptr().cast(),
-                n,
-                w.cast(),
-                w_im.cast(),
-                x_pointer.cast(),
-                stack,
-            ),
-            DType::C64 => fast_complex::<f32>(h.as_ptr().cast(), n, w.cast(), x_pointer.cast(), stack),
-            _ => fast_complex::<f64>(h.as_ptr().cast(), n, w.cast(), x_pointer.cast(), stack),
-        }
-    };
-    done.map_err(|_| Failure::NotConverged)?;
-    if T::IS_REAL {
-        // Pairs with the positive imaginary part first; anything else is no result.
-        let mut j = 0;
-        while j < n {
-            if eigen.w_im[j] == zero {
-                j += 1;
-                continue;
-            }
-            if j + 1 == n || eigen.w_im[j + 1] != -eigen.w_im[j] {
-                return Err(Failure::NotConverged);
-            }
-            if eigen.w_im[j] < zero {
-                eigen.w_im.swap(j, j + 1);
-                if vectors {
-                    x[(j + 1) * n..(j + 2) * n].iter_mut().for_each(|x| *x = -*x);
-                }
-            }
-            j += 2;
-        }
-    }
-    if vectors {
-        finish(x, n, order, exponents, eigen);
-    }
-    Ok(())
-}
-
-/// faer's decomposition of a real matrix; `x` is null for the values alone.
-///
-/// # Safety
-/// `h` and `x` hold `n` by `n`, `w` and `w_im` hold `n`; the scratch is `fast_scratch`.
-unsafe fn fast_real<R: RealField>(
-    h: *const R,
-    n: usize,
-    w: *mut R,
-    w_im: *mut R,
-    x: *mut R,
-    stack: &mut MemStack,
-) -> std::result::Result<(), EvdError> {
-    // SAFETY: passed on.
-    unsafe {
-        evd::evd_real::<R>(
-            read(h, n, n, n),
-            DiagMut::from_slice_mut(std::slice::from_raw_parts_mut(w, n)),
-            DiagMut::from_slice_mut(std::slice::from_raw_parts_mut(w_im, n)),
-            None,
-            (!x.is_null()).then(|| write(x, n, n, n)),
-            Par::Seq,
-            stack,
-            <EvdParams as Auto<R>>::auto().into(),
-        )
-    }
-}
-
-/// As `fast_real`, of a complex matrix.
-///
-/// # Safety
-/// As `fast_real`.
-unsafe fn fast_complex<R: RealField>(
-    h: *const Complex<R>,
-    n: usize,
-    w: *mut Complex<R>,
-    x: *mut Complex<R>,
-    stack: &mut MemStack,
-) -> std::result::Result<(), EvdError> {
-    // SAFETY: passed on.
-    unsafe {
-        evd::evd_cplx::<R>(
-            read(h, n, n, n),
-            DiagMut::from_slice_mut(std::slice::from_raw_parts_mut(w, n)),
-            None,
-            (!x.is_null()).then(|| write(x, n, n, n)),
-            Par::Seq,
-            stack,
-            <EvdParams as Auto<Complex<R>>>::auto().into(),
-        )
-    }
-}
-
-/// Order from which faer's iteration is quicker than one bulge at a time.
-const FAST_FROM: usize = 48;
 
 /// `to = z x` for `x` that is zero below the first subdiagonal.
 fn back_transform<T: Field>(

@@ -325,7 +325,7 @@ pub(crate) fn normalise<T: Field>(column: &mut [T]) {
         Float::scale(column[at].conj(), one / (sum.root() * largest.root()))
     };
     for x in column.iter_mut() {
-        *x = *x * factor;
+        *x *= factor;
     }
     column[at] = T::from_real(column[at].re());
 }

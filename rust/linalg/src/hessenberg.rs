@@ -218,7 +218,7 @@ fn panel<T: Field>(
                 t[l + i * BLOCK] = -(tau * dot);
             }
             for x in own.iter_mut() {
-                *x = *x * tau;
+                *x *= tau;
             }
             for l in 0..i {
                 let mut sum = T::ZERO;

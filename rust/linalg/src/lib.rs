@@ -19,6 +19,7 @@ mod crew;
 mod deflate;
 mod divide;
 mod eig;
+mod eig_fast;
 mod eigenvectors;
 mod eigh;
 mod failure;

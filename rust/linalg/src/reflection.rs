@@ -33,7 +33,7 @@ pub(crate) fn reflection<T: Field>(x: &mut [T]) -> (T::R, T) {
     let tau = T::from_parts((beta - alpha.re()) / beta, -alpha.im() / beta);
     let inverse = T::from_real(one).quotient(alpha - T::from_real(beta));
     for entry in &mut x[1..] {
-        *entry = *entry * inverse;
+        *entry *= inverse;
     }
     x[0] = T::ONE;
     (lift.inverse().apply(beta), tau)
@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn a_vector_becomes_its_norm_on_the_axis() {
-        for scale in [1.0f64, 1e-200, 1e-310] {
-            let mut v = [3.0 * scale, 4.0 * scale, 12.0 * scale];
+        for scale in [1.0, 1e-200, 1e-310] {
+            let mut v: [f64; 3] = [3.0 * scale, 4.0 * scale, 12.0 * scale];
             let x = v;
             let (beta, tau) = reflection(&mut v);
             let mut c = x.map(|x| x / scale);
