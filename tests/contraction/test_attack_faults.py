@@ -264,7 +264,6 @@ except KeyboardInterrupt:
 """
 
 
-@open_fault
 @pytest.mark.parametrize("case", ["one sum", "one dot", "batch, outer", "batch, auto"])
 def test_ctrl_c_ends_a_long_item_within_a_second(
     run_python: Callable[..., subprocess.CompletedProcess[str]], case: str

@@ -56,6 +56,11 @@ impl Fused {
         self.outer.is_empty().then_some(self.inner.1)
     }
 
+    /// Every loop, outermost first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (usize, [isize; 2])> + '_ {
+        self.outer.iter().copied().chain([self.inner])
+    }
+
     /// The innermost loop.
     pub(crate) fn inner(&self) -> (usize, [isize; 2]) {
         self.inner

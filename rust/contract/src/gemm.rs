@@ -2,14 +2,13 @@
 
 use crate::direct::Direct;
 use crate::fused::Fused;
-use crate::matvec::MatVec;
 use crate::packed::{Arrays, Packed, left_in_place, right_in_place};
 use crate::policy::{self, BatchPolicy};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use treadle_core::{DType, Element, Error, ErrorCode, Result};
 use treadle_kernels::{Beta, Isa, Kernel, Matrix, Product, small};
-use treadle_strided::Nest;
+use treadle_strided::{Nest, Sums};
 use treadle_team::{Interrupted, Token};
 
 /// The axes of one product and how its factors are read.
@@ -120,7 +119,8 @@ const NOTHING: Product = Product {
 enum Means {
     /// One call of a kernel for small matrices; with `alpha` or `beta` the tiles of `Direct` or `Packed`.
     Small(small::Erased, Box<Means>),
-    MatVec(MatVec),
+    /// One row or column: every item at once, where the factors stand.
+    Sums(Box<Sums>),
     Direct(Direct),
     Packed(Box<Packed>),
 }
@@ -162,11 +162,11 @@ impl Gemm {
             dtype,
             extents,
             items: batch.iterations(),
-            batch,
             swapped,
             item_ns: product_ns(dtype, isa, extents[0], extents[1], extents[2]),
-            means: means(kernel, isa, axes, product.filter(|_| !packed)),
+            means: means(kernel, isa, axes, &batch, product, packed),
             product,
+            batch,
         })
     }
 
@@ -202,6 +202,7 @@ impl Gemm {
                         .map(|axis| axis.retained_bytes())
                         .sum::<usize>()
             }
+            Means::Sums(sums) => size_of::<Sums>() + sums.retained_bytes(),
             _ => 0,
         };
         self.batch.axes().len() * 32 + packed
@@ -223,6 +224,14 @@ impl Gemm {
                 _ => None,
             },
             _ => None,
+        }
+    }
+
+    /// True when nothing is a product of matrices: one row or column, read where it stands.
+    pub(crate) fn is_sums(&self) -> bool {
+        match &self.means {
+            Means::Small(_, other) => matches!(**other, Means::Sums(_)),
+            means => matches!(means, Means::Sums(_)),
         }
     }
 
@@ -288,14 +297,24 @@ impl Gemm {
             // SAFETY: passed on.
             return unsafe { job.run_packed(token, policy) };
         }
+        if let Means::Sums(sums) = means {
+            let slots = match policy {
+                BatchPolicy::Auto => policy::worthwhile_slots(self.estimate_ns(), budget),
+                BatchPolicy::Sequential => 1,
+                _ => budget,
+            };
+            // SAFETY: passed on; the loops are those of the batch.
+            unsafe { sums.run(token, slots, c, a, b, alpha, beta)? };
+            return Ok(());
+        }
         let total = self.items * per_item;
         if total == 1 && policy != BatchPolicy::Inner {
             // SAFETY: the only piece.
-            unsafe { job.piece::<T>(0, 0) };
+            unsafe { job.piece(0, 0) };
             return Ok(());
         }
         // SAFETY: each piece is claimed once, and pieces do not overlap.
-        let piece = |at: usize| unsafe { job.piece::<T>(at / per_item, at % per_item) };
+        let piece = |at: usize| unsafe { job.piece(at / per_item, at % per_item) };
         let piece_ns = (self.item_ns / per_item as f64).max(1.0);
         // Tiny pieces are claimed in runs of about the work that pays for a slot.
         let run_length = |pieces: usize| ((policy::SLOT_NS / piece_ns) as usize).clamp(1, pieces.max(1));
@@ -359,10 +378,29 @@ impl Gemm {
     }
 }
 
-fn means(kernel: &'static Kernel, isa: Isa, axes: Axes, product: Option<Product>) -> Means {
-    let tiles = |axes: Axes| {
-        let direct = product.and_then(|product| Direct::new(kernel, product));
-        match direct {
+fn means(
+    kernel: &'static Kernel,
+    isa: Isa,
+    axes: Axes,
+    batch: &Nest<3>,
+    product: Option<Product>,
+    packed: bool,
+) -> Means {
+    let product = product.filter(|_| !packed);
+    let narrow = !packed && axes.columns.len() == 1;
+    let small = product.and_then(|product| small::erased(kernel.dtype, isa, &product));
+    // A batch of small vectors is one nest of loops, unless each item reads its matrix along memory.
+    let alone = batch.iterations() == 1
+        || product.is_some_and(|product| product.m > 1 && (product.a.row == 1 || product.a.column == 1));
+    let other = if narrow {
+        let kept = batch
+            .axes()
+            .iter()
+            .copied()
+            .chain(axes.rows.all().map(|(extent, [a, c])| (extent, [c, a, 0])));
+        Means::Sums(Box::new(Sums::new(kernel, 2, kept, axes.terms.all(), axes.conj)))
+    } else {
+        match product.and_then(|product| Direct::new(kernel, product)) {
             Some(direct) => Means::Direct(direct),
             None => Means::Packed(Box::new(Packed::new(
                 kernel,
@@ -373,15 +411,9 @@ fn means(kernel: &'static Kernel, isa: Isa, axes: Axes, product: Option<Product>
             ))),
         }
     };
-    let Some(product) = product else {
-        return tiles(axes);
-    };
-    if let Some(small) = small::erased(kernel.dtype, isa, &product) {
-        return Means::Small(small, Box::new(tiles(axes)));
-    }
-    match MatVec::new(kernel, product) {
-        Some(matvec) => Means::MatVec(matvec),
-        None => tiles(axes),
+    match small {
+        Some(small) if alone || !narrow => Means::Small(small, Box::new(other)),
+        _ => other,
     }
 }
 
@@ -409,9 +441,8 @@ impl<'g> Job<'g> {
             means = other;
         }
         let pieces = match means {
-            Means::MatVec(matvec) => matvec.pieces(),
             Means::Direct(direct) => direct.pieces(),
-            Means::Small(..) | Means::Packed(_) => 1,
+            Means::Small(..) | Means::Sums(_) | Means::Packed(_) => 1,
         };
         (means, pieces)
     }
@@ -446,15 +477,14 @@ impl<'g> Job<'g> {
     /// # Safety
     /// As `Gemm::run`; no other thread computes the same piece, and the means are not packed.
     #[inline]
-    unsafe fn piece<T: Element>(&self, item: usize, piece: usize) {
+    unsafe fn piece(&self, item: usize, piece: usize) {
         // SAFETY: passed on.
         unsafe {
             let arrays = self.item(item);
             match self.means().0 {
                 Means::Small(kernel, _) => kernel.run(arrays.a, arrays.b, arrays.c),
-                Means::MatVec(matvec) => matvec.piece::<T>(piece, &arrays),
                 Means::Direct(direct) => direct.piece(piece, &arrays),
-                Means::Packed(_) => debug_assert!(false, "packed products have no pieces"),
+                Means::Sums(_) | Means::Packed(_) => debug_assert!(false, "they have no pieces"),
             }
         }
     }
@@ -533,7 +563,7 @@ impl fmt::Display for Gemm {
         };
         match &self.means {
             Means::Small(..) => write!(f, " (one kernel call)"),
-            Means::MatVec(matvec) => write!(f, " (matrix-vector, {} pieces)", matvec.pieces()),
+            Means::Sums(_) => write!(f, " (sums where the factors stand)"),
             Means::Direct(direct) => {
                 write!(f, " (in place, tiles ")?;
                 kernel(f, direct.kernel())?;

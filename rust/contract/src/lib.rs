@@ -13,7 +13,6 @@ mod gemm;
 mod greedy;
 mod lower;
 mod matmul;
-mod matvec;
 mod optimal;
 mod packed;
 mod pair;

@@ -360,7 +360,7 @@ impl Block<'_> {
                         jump: self.packed.jumps[0],
                         conj: conj[0],
                         width,
-                        to: self.left(panel).add(term * width * kernel.dtype.size()),
+                        to: self.left(panel).add(term * kernel.rows_bytes(width)),
                     });
                 }
             }

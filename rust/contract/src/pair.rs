@@ -55,6 +55,10 @@ impl Builder<'_> {
         let (name, why) = match route {
             Route::Packed => (Route::Packed, "as asked"),
             Route::Gemm => (Route::Gemm, "as asked"),
+            _ if gemm.is_sums() => (
+                Route::Gemm,
+                "one row or column: summed where the factors stand, without a copy",
+            ),
             _ if foldable => (
                 Route::Gemm,
                 "folds into one batched product of matrices, without a copy",

@@ -6,7 +6,7 @@ use crate::reference::Reference;
 use std::fmt;
 use treadle_core::{Element, Result};
 use treadle_kernels::Caches;
-use treadle_strided::{Nest, Reduction};
+use treadle_strided::{Nest, Sums};
 use treadle_team::Token;
 
 /// Where a step reads.
@@ -45,11 +45,7 @@ pub(crate) enum Kind {
         conj: bool,
     },
     /// Sums over axes of one array.
-    Sum {
-        reduction: Box<Reduction>,
-        input: Source,
-        conj: bool,
-    },
+    Sum { sums: Box<Sums>, input: Source },
     /// One loop over everything.
     Reference { reference: Box<Reference> },
 }
@@ -135,7 +131,7 @@ impl Step {
             Kind::Gemm { gemm, .. } => size_of::<Gemm>() + gemm.retained_bytes(),
             Kind::Multiply { nest, .. } => nest.axes().len() * 32,
             Kind::Copy { nest, .. } => nest.axes().len() * 24,
-            Kind::Sum { .. } => size_of::<Reduction>() + 96,
+            Kind::Sum { sums, .. } => size_of::<Sums>() + sums.retained_bytes(),
             Kind::Reference { reference } => {
                 (reference.kept.len() + reference.summed.len()) * (48 + 8 * reference.conj.len())
             }
@@ -228,31 +224,14 @@ impl Step {
                     }
                 })?;
             }
-            Kind::Sum {
-                reduction,
-                input,
-                conj,
-            } => {
+            Kind::Sum { sums, input } => {
                 let [from, _] = pair([*input, *input]);
-                let shared = Shared(target, [from, from]);
-                self.pieces(token, policy, reduction.pieces(PIECES), |at| {
-                    // SAFETY: as above.
-                    unsafe {
-                        let Some((at, count)) = at else {
-                            return treadle_strided::sum(
-                                reduction,
-                                shared.0,
-                                shared.1[0],
-                                *conj,
-                                alpha,
-                                beta,
-                            );
-                        };
-                        let (piece, [to, from]) = reduction.piece(at, count);
-                        let (to, from, _) = shared.at(to, from, 0);
-                        treadle_strided::sum(&piece, to, from, *conj, alpha, beta);
-                    }
-                })?;
+                let slots = match policy {
+                    BatchPolicy::Sequential => 1,
+                    _ => policy::worthwhile_slots(self.estimate_ns, token.budget()),
+                };
+                // SAFETY: as above.
+                unsafe { sums.run(token, slots, target, from, from, alpha, beta)? };
             }
             Kind::Reference { reference } => {
                 let operands: Vec<*const T> = buffers.operands.iter().map(|operand| operand.cast()).collect();
@@ -313,12 +292,12 @@ impl fmt::Display for Step {
                 )?;
             }
             Kind::Copy { nest, input, .. } => write!(f, "copy {} elements, {input}", nest.iterations())?,
-            Kind::Sum { reduction, input, .. } => {
+            Kind::Sum { sums, input } => {
                 write!(
                     f,
                     "sum {} results of {} terms, {input}",
-                    reduction.results(),
-                    reduction.terms()
+                    sums.results(),
+                    sums.terms()
                 )?;
             }
             Kind::Reference { reference } => {

@@ -3,15 +3,19 @@
 //! A product here is `c = a * b` with `a` of `m x k`, `b` of `k x n` and `c` of `m x n`, each with a row and a column
 //! stride in elements, of any sign.
 
+#[cfg(target_arch = "x86_64")]
+mod bits;
 mod blocks;
 mod caches;
 mod combine;
 mod dot;
 mod group;
+mod columns;
 mod inner;
 mod isa;
 mod microkernel;
 mod pack;
+mod pairs;
 mod shape;
 mod simd;
 pub mod small;
@@ -24,6 +28,7 @@ pub use caches::Caches;
 pub use combine::{COLUMNS, combine_rows};
 pub use dot::{dot, dot_conj, dot_rows};
 pub use group::Group;
+pub use columns::{Columns, Right};
 pub use isa::Isa;
 pub use microkernel::{Beta, Factor, Tile};
 pub use pack::Panel;

@@ -254,7 +254,7 @@ where
 /// # Safety
 /// The block holds the tile's sums; else as `real`.
 #[inline(always)]
-unsafe fn scatter<T: Element>(tile: &Tile<'_>, block: *const T, height: usize, lanes: usize) {
+pub(crate) unsafe fn scatter<T: Element>(tile: &Tile<'_>, block: *const T, height: usize, lanes: usize) {
     // SAFETY: offsets of the tile, and elements of the block.
     unsafe {
         let c = tile.c.cast::<T>();

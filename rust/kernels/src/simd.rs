@@ -79,4 +79,19 @@ pub(crate) unsafe trait Vector: Copy {
     /// # Safety
     /// As `zero`.
     unsafe fn deinterleave(self, other: Self) -> (Self, Self);
+    /// The two lanes of every pair exchanged.
+    ///
+    /// # Safety
+    /// As `zero`.
+    unsafe fn swap_pairs(self) -> Self;
+    /// The first lane of every pair in both.
+    ///
+    /// # Safety
+    /// As `zero`.
+    unsafe fn even_pairs(self) -> Self;
+    /// The second lane of every pair in both.
+    ///
+    /// # Safety
+    /// As `zero`.
+    unsafe fn odd_pairs(self) -> Self;
 }

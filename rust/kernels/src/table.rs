@@ -1,7 +1,11 @@
 //! The one table of micro-kernels: what dispatch, block sizes, tests, `info` and the pages read.
 
 use crate::Isa;
+<<<<<<< HEAD
 use crate::group::{Group, pack_group};
+=======
+use crate::columns::{self, Columns};
+>>>>>>> 64d493ae6f3318b41a732bcc6427748879f78a98
 use crate::inner;
 use crate::microkernel::{self, Tile};
 use crate::pack::{Panel, pack, pack_split};
@@ -23,19 +27,26 @@ pub struct Kernel {
     pub lanes: usize,
     /// There are instances for tiles of fewer columns.
     narrows: bool,
+    /// A row of a packed panel is one bit.
+    bits: bool,
     tile: unsafe fn(&Tile<'_>),
     direct: unsafe fn(&Tile<'_>),
     pack_rows: unsafe fn(&Panel<'_>),
     pack_columns: unsafe fn(&Panel<'_>),
+<<<<<<< HEAD
     pack_group: Option<unsafe fn(&Group<'_>)>,
     vector: Option<VectorKernels>,
+=======
+    sums: Sums,
+>>>>>>> 64d493ae6f3318b41a732bcc6427748879f78a98
 }
 
-/// Kernels for products of a matrix and a vector of real numbers.
+/// Kernels for what is bound by memory: products of a matrix and a vector, inner products, sums.
 #[derive(Clone, Copy, Debug)]
-struct VectorKernels {
-    inner: unsafe fn(usize, &[*const u8], *const u8, *mut u8),
-    add_rows: unsafe fn(usize, usize, *const u8, isize, *const u8, isize, *mut u8),
+struct Sums {
+    inner: unsafe fn(usize, &[*const u8], *const u8, [bool; 2], *mut u8),
+    columns: unsafe fn(&Columns),
+    total: unsafe fn(usize, *const u8, *mut u8),
 }
 
 /// Rows whose inner products are computed side by side: several streams keep the memory busier than one.
@@ -62,6 +73,15 @@ impl Kernel {
     #[inline]
     pub fn rows_width(&self, rows: usize) -> usize {
         rows.next_multiple_of(self.lanes)
+    }
+
+    /// Bytes of one term in a panel of rows of that width.
+    #[inline]
+    pub fn rows_bytes(&self, width: usize) -> usize {
+        match self.bits {
+            true => width / 8,
+            false => width * self.dtype.size(),
+        }
     }
 
     /// Width of the panel for so many columns, between 1 and `nr`.
@@ -137,46 +157,37 @@ impl Kernel {
         unsafe { (self.tile)(tile) };
     }
 
-    /// True when `inner` and `add_rows` exist: for real element types.
-    #[inline]
-    pub fn has_vector_kernels(&self) -> bool {
-        self.vector.is_some()
-    }
-
-    /// The inner products of up to `TOGETHER` rows with `x`, over `k` terms that stand next to each other; a row's bits do
-    /// not depend on the others. Nothing without `has_vector_kernels`.
+    /// The inner products of up to `TOGETHER` rows with `x`, over `k` terms that stand next to each other, rows and `x`
+    /// conjugated if asked; a row's bits do not depend on the others.
     ///
     /// # Safety
     /// The machine has the instruction set; every row and `x` are readable at `k` elements of the dtype, and `sums` is
     /// writeable at as many as there are rows.
     #[inline]
-    pub unsafe fn inner(&self, k: usize, rows: &[*const u8], x: *const u8, sums: *mut u8) {
-        if let Some(kernels) = self.vector {
-            // SAFETY: passed on.
-            unsafe { (kernels.inner)(k, rows, x, sums) };
-        }
+    pub unsafe fn inner(&self, k: usize, rows: &[*const u8], x: *const u8, conj: [bool; 2], sums: *mut u8) {
+        // SAFETY: passed on.
+        unsafe { (self.sums.inner)(k, rows, x, conj, sums) };
     }
 
-    /// `sums[j] += sum(x[p] * rows[p][j])` over `k` terms. Nothing without `has_vector_kernels`.
+    /// Adds rows to sums that stand side by side, one after another.
     ///
     /// # Safety
-    /// The machine has the instruction set; `x` is readable at `k` steps of `x_step`, `rows` at `width` elements from each
-    /// of `k` steps of `row_step`, and `sums` holds `width` values, all of the dtype.
+    /// The machine has the instruction set; every row and what it is multiplied with are readable, and the sums hold
+    /// values, all of the dtype.
     #[inline]
-    pub unsafe fn add_rows(
-        &self,
-        k: usize,
-        width: usize,
-        x: *const u8,
-        x_step: isize,
-        rows: *const u8,
-        row_step: isize,
-        sums: *mut u8,
-    ) {
-        if let Some(kernels) = self.vector {
-            // SAFETY: passed on.
-            unsafe { (kernels.add_rows)(k, width, x, x_step, rows, row_step, sums) };
-        }
+    pub unsafe fn columns(&self, work: &Columns) {
+        // SAFETY: passed on.
+        unsafe { (self.sums.columns)(work) };
+    }
+
+    /// The sum of `k` elements that stand next to each other.
+    ///
+    /// # Safety
+    /// The machine has the instruction set; `k` elements of the dtype are readable at `from`, and one writeable at `sum`.
+    #[inline]
+    pub unsafe fn total(&self, k: usize, from: *const u8, sum: *mut u8) {
+        // SAFETY: passed on.
+        unsafe { (self.sums.total)(k, from, sum) };
     }
 
     /// Computes a tile from factors where they stand: rows of the left one next to each other, any strides of the right.
@@ -248,6 +259,46 @@ macro_rules! whole {
     }};
 }
 
+/// The kernels of sums, for the register `V` of the module around it.
+macro_rules! sums {
+    ($t:ty, [$($feature:literal)?]) => {
+        /// # Safety
+        /// As `Kernel::inner`.
+        $(#[target_feature(enable = $feature)])?
+        pub(super) unsafe fn inner(k: usize, rows: &[*const u8], x: *const u8, conj: [bool; 2], sums: *mut u8) {
+            let (x, sums) = (x.cast::<$t>(), sums.cast::<$t>());
+            // SAFETY: passed on.
+            unsafe {
+                if let Ok(rows) = <[*const u8; TOGETHER]>::try_from(rows) {
+                    let found = inner::inner::<$t, V, TOGETHER>(k, rows.map(|row| row.cast()), x, conj);
+                    sums.cast::<[$t; TOGETHER]>().write_unaligned(found);
+                } else {
+                    for (at, row) in rows.iter().enumerate() {
+                        let [sum] = inner::inner::<$t, V, 1>(k, [row.cast()], x, conj);
+                        sums.add(at).write(sum);
+                    }
+                }
+            }
+        }
+
+        /// # Safety
+        /// As `Kernel::columns`.
+        $(#[target_feature(enable = $feature)])?
+        pub(super) unsafe fn columns(work: &Columns) {
+            // SAFETY: passed on.
+            unsafe { columns::columns::<$t, V>(work) };
+        }
+
+        /// # Safety
+        /// As `Kernel::total`.
+        $(#[target_feature(enable = $feature)])?
+        pub(super) unsafe fn total(k: usize, from: *const u8, sum: *mut u8) {
+            // SAFETY: passed on.
+            unsafe { sum.cast::<$t>().write(inner::total::<$t, V>(k, from.cast())) };
+        }
+    };
+}
+
 macro_rules! real_kernel {
     ($module:ident, $t:ty, $vector:ty, $mv:literal, $nr:literal, $avx:literal, $instance:ident, [$($feature:literal)?]) => {
         mod $module {
@@ -282,11 +333,12 @@ macro_rules! real_kernel {
             /// # Safety
             /// As `Kernel::pack_columns`.
             $(#[target_feature(enable = $feature)])?
-            pub(super) unsafe fn columns(panel: &Panel<'_>) {
+            pub(super) unsafe fn pack_columns(panel: &Panel<'_>) {
                 // SAFETY: passed on.
                 unsafe { pack::<$t, $nr, $avx>(panel) };
             }
 
+<<<<<<< HEAD
             /// # Safety
             /// As `Kernel::pack_group`.
             $(#[target_feature(enable = $feature)])?
@@ -329,6 +381,9 @@ macro_rules! real_kernel {
                 // SAFETY: passed on.
                 unsafe { inner::add_rows::<V>(k, width, x.cast(), x_step, rows.cast(), row_step, sums.cast()) };
             }
+=======
+            sums!($t, [$($feature)?]);
+>>>>>>> 64d493ae6f3318b41a732bcc6427748879f78a98
         }
     };
 }
@@ -371,10 +426,58 @@ macro_rules! complex_kernel {
             /// # Safety
             /// As `Kernel::pack_columns`.
             $(#[target_feature(enable = $feature)])?
-            pub(super) unsafe fn columns(panel: &Panel<'_>) {
+            pub(super) unsafe fn pack_columns(panel: &Panel<'_>) {
                 // SAFETY: passed on.
                 unsafe { pack::<$t, $nr, $avx>(panel) };
             }
+
+            sums!($t, [$($feature)?]);
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! bits_kernel {
+    ($module:ident, $vector:ty, $register:ty, $nr:literal, [$($feature:literal)?]) => {
+        mod $module {
+            use super::*;
+            use crate::bits::{self, Bits};
+            type V = $vector;
+            pub(super) const MR: usize = bits::WORD * <$register as Bits>::WORDS;
+
+            /// # Safety
+            /// As `Kernel::tile`.
+            $(#[target_feature(enable = $feature)])?
+            pub(super) unsafe fn tile(tile: &Tile<'_>) {
+                // SAFETY: passed on, and the machine has the features.
+                unsafe { bits::tile::<$register, $nr>(tile) };
+            }
+
+            /// # Safety
+            /// As `Kernel::direct`.
+            $(#[target_feature(enable = $feature)])?
+            pub(super) unsafe fn direct(tile: &Tile<'_>) {
+                // SAFETY: as above.
+                unsafe { bits::direct::<$register, $nr>(tile) };
+            }
+
+            /// # Safety
+            /// As `Kernel::pack_rows`.
+            $(#[target_feature(enable = $feature)])?
+            pub(super) unsafe fn rows(panel: &Panel<'_>) {
+                // SAFETY: passed on.
+                unsafe { bits::pack_rows(panel) };
+            }
+
+            /// # Safety
+            /// As `Kernel::pack_columns`.
+            $(#[target_feature(enable = $feature)])?
+            pub(super) unsafe fn pack_columns(panel: &Panel<'_>) {
+                // SAFETY: passed on.
+                unsafe { bits::pack_columns(panel) };
+            }
+
+            sums!(Bool, [$($feature)?]);
         }
     };
 }
@@ -384,15 +487,18 @@ macro_rules! kernels {
     (
         $list:ident, $isa:expr, $avx:literal, $features:tt,
         real { $($real:ident $real_t:ty, $real_dtype:expr, $real_v:ty, $real_mv:literal x $real_nr:literal;)* }
+        bits { $($bits:ident $bits_v:ty, $register:ty, $bits_nr:literal;)* }
         whole { $($whole:ident $whole_t:ty, $whole_dtype:expr, $whole_v:ty, $whole_mv:literal x $whole_nr:literal;)* }
         complex { $($complex:ident $complex_t:ty, $part:ty, $complex_dtype:expr, $complex_v:ty, $complex_mv:literal x $complex_nr:literal;)* }
     ) => {
         $(real_kernel!($real, $real_t, $real_v, $real_mv, $real_nr, $avx, instance, $features);)*
         $(real_kernel!($whole, $whole_t, $whole_v, $whole_mv, $whole_nr, $avx, whole, $features);)*
+        $(bits_kernel!($bits, $bits_v, $register, $bits_nr, $features);)*
         $(complex_kernel!($complex, $complex_t, $part, $complex_v, $complex_mv, $complex_nr, $avx, $features);)*
         const $list: &[Kernel] = &[
             $(Kernel {
                 dtype: $real_dtype, isa: $isa, mr: $real::MR, nr: $real_nr, lanes: <$real_v as Vector>::LANES,
+<<<<<<< HEAD
                 narrows: true, tile: $real::tile, direct: $real::direct, pack_rows: $real::rows,
                 pack_columns: $real::columns, pack_group: Some($real::group),
                 vector: Some(VectorKernels { inner: $real::inner, add_rows: $real::add_rows }),
@@ -406,6 +512,28 @@ macro_rules! kernels {
             $(Kernel {
                 dtype: $complex_dtype, isa: $isa, mr: $complex::MR, nr: $complex_nr, lanes: <$complex_v as Vector>::LANES,
                 narrows: true, tile: $complex::tile, direct: $complex::direct, pack_rows: $complex::rows, pack_columns: $complex::columns, pack_group: None, vector: None,
+=======
+                narrows: true, bits: false, tile: $real::tile, direct: $real::direct, pack_rows: $real::rows,
+                pack_columns: $real::pack_columns,
+                sums: Sums { inner: $real::inner, columns: $real::columns, total: $real::total },
+            },)*
+            $(Kernel {
+                dtype: $whole_dtype, isa: $isa, mr: $whole::MR, nr: $whole_nr, lanes: <$whole_v as Vector>::LANES,
+                narrows: false, bits: false, tile: $whole::tile, direct: $whole::direct, pack_rows: $whole::rows,
+                pack_columns: $whole::pack_columns,
+                sums: Sums { inner: $whole::inner, columns: $whole::columns, total: $whole::total },
+            },)*
+            $(Kernel {
+                dtype: DType::Bool, isa: $isa, mr: $bits::MR, nr: $bits_nr, lanes: crate::bits::WORD, narrows: false,
+                bits: true, tile: $bits::tile, direct: $bits::direct, pack_rows: $bits::rows,
+                pack_columns: $bits::pack_columns,
+                sums: Sums { inner: $bits::inner, columns: $bits::columns, total: $bits::total },
+            },)*
+            $(Kernel {
+                dtype: $complex_dtype, isa: $isa, mr: $complex::MR, nr: $complex_nr, lanes: <$complex_v as Vector>::LANES,
+                narrows: true, bits: false, tile: $complex::tile, direct: $complex::direct, pack_rows: $complex::rows, pack_columns: $complex::pack_columns,
+                sums: Sums { inner: $complex::inner, columns: $complex::columns, total: $complex::total },
+>>>>>>> 64d493ae6f3318b41a732bcc6427748879f78a98
             },)*
         ];
     };
@@ -418,6 +546,9 @@ kernels! {
     f64_avx512 f64, DType::F64, simd::avx512::F64, 3 x 8;
     f32_avx512 f32, DType::F32, simd::avx512::F32, 3 x 8;
     }
+    bits {
+    bool_avx512 Plain<Bool, 64>, std::arch::x86_64::__m512i, 16;
+    }
     whole {
     i64_avx512 i64, DType::I64, simd::avx512::Int<i64>, 2 x 8;
     u64_avx512 u64, DType::U64, simd::avx512::Int<u64>, 2 x 8;
@@ -427,7 +558,6 @@ kernels! {
     u16_avx512 u16, DType::U16, simd::avx512::Int<u16>, 2 x 8;
     i8_avx512 i8, DType::I8, Plain<i8, 64>, 1 x 8;
     u8_avx512 u8, DType::U8, Plain<u8, 64>, 1 x 8;
-    bool_avx512 Bool, DType::Bool, Plain<Bool, 64>, 1 x 8;
     }
     complex {
     c128_avx512 Complex64, f64, DType::C128, simd::avx512::F64, 2 x 6;
@@ -442,6 +572,9 @@ kernels! {
     f64_avx2 f64, DType::F64, simd::avx2::F64, 3 x 4;
     f32_avx2 f32, DType::F32, simd::avx2::F32, 3 x 4;
     }
+    bits {
+    bool_avx2 Plain<Bool, 32>, std::arch::x86_64::__m256i, 8;
+    }
     whole {
     i64_avx2 i64, DType::I64, simd::avx2::Int<i64>, 2 x 4;
     u64_avx2 u64, DType::U64, simd::avx2::Int<u64>, 2 x 4;
@@ -451,7 +584,6 @@ kernels! {
     u16_avx2 u16, DType::U16, simd::avx2::Int<u16>, 2 x 4;
     i8_avx2 i8, DType::I8, Plain<i8, 32>, 1 x 4;
     u8_avx2 u8, DType::U8, Plain<u8, 32>, 1 x 4;
-    bool_avx2 Bool, DType::Bool, Plain<Bool, 32>, 1 x 4;
     }
     complex {
     c128_avx2 Complex64, f64, DType::C128, simd::avx2::F64, 1 x 6;
@@ -466,6 +598,7 @@ kernels! {
     f64_neon f64, DType::F64, simd::neon::F64, 4 x 6;
     f32_neon f32, DType::F32, simd::neon::F32, 4 x 6;
     }
+    bits {}
     whole {
     i64_neon i64, DType::I64, Plain<i64, 2>, 4 x 4;
     u64_neon u64, DType::U64, Plain<u64, 2>, 4 x 4;
@@ -489,6 +622,7 @@ kernels! {
     f64_scalar f64, DType::F64, Plain<f64, 4>, 1 x 4;
     f32_scalar f32, DType::F32, Plain<f32, 4>, 1 x 4;
     }
+    bits {}
     whole {
     i64_scalar i64, DType::I64, Plain<i64, 4>, 1 x 4;
     u64_scalar u64, DType::U64, Plain<u64, 4>, 1 x 4;

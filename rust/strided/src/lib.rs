@@ -6,10 +6,10 @@
 mod copy;
 mod multiply;
 mod nest;
-mod reduce;
 mod streaming;
+mod sums;
 
 pub use copy::{copy, scale};
 pub use multiply::multiply;
 pub use nest::Nest;
-pub use reduce::{Reduction, sum};
+pub use sums::Sums;

@@ -50,10 +50,6 @@ impl<const N: usize> Nest<N> {
         self
     }
 
-    pub(crate) fn set_axes(&mut self, axes: Vec<(usize, [isize; N])>) {
-        self.axes = axes;
-    }
-
     /// The loops, outermost first.
     pub fn axes(&self) -> &[(usize, [isize; N])] {
         &self.axes

@@ -10,8 +10,8 @@ use crate::{PlanRequest, Route};
 use std::borrow::Cow;
 use treadle_core::subscripts::{Bound, Label};
 use treadle_core::{DType, Error, ErrorCode, Result, layout, sizes};
-use treadle_kernels::Isa;
-use treadle_strided::{Nest, Reduction};
+use treadle_kernels::{Isa, Kernel};
+use treadle_strided::{Nest, Sums};
 
 /// A tensor on its way through the network. Axes of extent 1 are left out; a broadcast axis is one of them until it
 /// meets its partner.
@@ -252,10 +252,13 @@ impl<'r> Builder<'r> {
                 conj,
             }
         } else {
+            let kernel = Kernel::of(self.dtype(), self.isa)
+                .ok_or_else(|| Error::new(ErrorCode::Internal, "a sum of a dtype without kernels"))?;
+            let kept = kept.map(|(extent, [to, from])| (extent, [to, from, 0]));
+            let summed = summed.into_iter().map(|(extent, [from])| (extent, [from, 0]));
             Kind::Sum {
-                reduction: Box::new(Reduction::new(kept, summed)),
+                sums: Box::new(Sums::new(kernel, 1, kept, summed, [conj, false])),
                 input,
-                conj,
             }
         };
         self.steps.push(Step {

@@ -56,10 +56,16 @@ fn the_report_says_route_and_why() {
     assert_eq!((plan.scratch_bytes(), plan.prepared_bytes()), (0, 0));
     assert_eq!(plan.steps().len(), 1);
     assert!(plan.steps()[0].contains("4x6x5"), "{:?}", plan.steps());
-    let crossed = [arange(&[4, 5]), arange(&[5, 4])];
-    let plan = Plan::new(&ask("ab,ba->", &crossed)).unwrap();
+    let crossed = [arange(&[4, 5, 6]), arange(&[5, 7, 4])];
+    let plan = Plan::new(&ask("abc,bda->cd", &crossed)).unwrap();
     assert_eq!(plan.route(), Route::Packed);
     assert!(plan.why().contains("do not fold"), "{}", plan.why());
+    // With one result there is nothing to pack for.
+    let crossed = [arange(&[4, 5]), arange(&[5, 4])];
+    let plan = Plan::new(&ask("ab,ba->", &crossed)).unwrap();
+    assert_eq!(plan.route(), Route::Gemm);
+    assert!(plan.why().contains("one row or column"), "{}", plan.why());
+    assert_eq!(plan.panel_bytes(), 0);
 }
 
 #[test]

@@ -106,6 +106,24 @@ unsafe impl Vector for F64 {
             (_mm256_unpacklo_pd(low, high), _mm256_unpackhi_pd(low, high))
         }
     }
+
+    #[inline(always)]
+    unsafe fn swap_pairs(self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm256_permute_pd::<0b0101>(self) }
+    }
+
+    #[inline(always)]
+    unsafe fn even_pairs(self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm256_movedup_pd(self) }
+    }
+
+    #[inline(always)]
+    unsafe fn odd_pairs(self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm256_permute_pd::<0b1111>(self) }
+    }
 }
 
 // SAFETY: as above.
@@ -205,6 +223,24 @@ unsafe impl Vector for F32 {
                 _mm256_shuffle_ps::<0b11_01_11_01>(low, high),
             )
         }
+    }
+
+    #[inline(always)]
+    unsafe fn swap_pairs(self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm256_permute_ps::<0b10_11_00_01>(self) }
+    }
+
+    #[inline(always)]
+    unsafe fn even_pairs(self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm256_moveldup_ps(self) }
+    }
+
+    #[inline(always)]
+    unsafe fn odd_pairs(self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm256_movehdup_ps(self) }
     }
 }
 
@@ -327,6 +363,21 @@ unsafe impl<T: Element> Vector for Int<T> {
     #[inline(always)]
     unsafe fn deinterleave(self, other: Self) -> (Self, Self) {
         (self, other)
+    }
+
+    #[inline(always)]
+    unsafe fn swap_pairs(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn even_pairs(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn odd_pairs(self) -> Self {
+        self
     }
 }
 

@@ -100,6 +100,24 @@ unsafe impl Vector for F64 {
             )
         }
     }
+
+    #[inline(always)]
+    unsafe fn swap_pairs(self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_permute_pd::<0x55>(self) }
+    }
+
+    #[inline(always)]
+    unsafe fn even_pairs(self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_movedup_pd(self) }
+    }
+
+    #[inline(always)]
+    unsafe fn odd_pairs(self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_permute_pd::<0xff>(self) }
+    }
 }
 
 // SAFETY: as above.
@@ -192,6 +210,24 @@ unsafe impl Vector for F32 {
             )
         }
     }
+
+    #[inline(always)]
+    unsafe fn swap_pairs(self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_permute_ps::<0b10_11_00_01>(self) }
+    }
+
+    #[inline(always)]
+    unsafe fn even_pairs(self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_moveldup_ps(self) }
+    }
+
+    #[inline(always)]
+    unsafe fn odd_pairs(self) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_movehdup_ps(self) }
+    }
 }
 
 /// 64 bytes of integers of two, four or eight bytes, of either sign: wrapping arithmetic does not see it.
@@ -237,11 +273,13 @@ unsafe impl<T: Element> Vector for Int<T> {
 
     #[inline(always)]
     unsafe fn load_first(from: *const T, count: usize) -> Self {
-        let mut lanes = [0u8; 64];
-        // SAFETY: `count` elements are readable, and the array holds a register.
+        // SAFETY: the masks name `count` readable elements.
         unsafe {
-            std::ptr::copy_nonoverlapping(from.cast::<u8>(), lanes.as_mut_ptr(), count * size_of::<T>());
-            Int::of(_mm512_loadu_si512(lanes.as_ptr().cast()))
+            Int::of(match size_of::<T>() {
+                2 => _mm512_maskz_loadu_epi16(((1u64 << count) - 1) as __mmask32, from.cast()),
+                4 => _mm512_maskz_loadu_epi32(((1u32 << count) - 1) as __mmask16, from.cast()),
+                _ => _mm512_maskz_loadu_epi64(((1u32 << count) - 1) as __mmask8, from.cast()),
+            })
         }
     }
 
@@ -253,11 +291,13 @@ unsafe impl<T: Element> Vector for Int<T> {
 
     #[inline(always)]
     unsafe fn store_first(self, to: *mut T, count: usize) {
-        let mut lanes = [0u8; 64];
-        // SAFETY: the array holds a register, and `count` elements are writeable.
+        // SAFETY: the masks name `count` writeable elements.
         unsafe {
-            _mm512_storeu_si512(lanes.as_mut_ptr().cast(), self.0);
-            std::ptr::copy_nonoverlapping(lanes.as_ptr(), to.cast::<u8>(), count * size_of::<T>());
+            match size_of::<T>() {
+                2 => _mm512_mask_storeu_epi16(to.cast(), ((1u64 << count) - 1) as __mmask32, self.0),
+                4 => _mm512_mask_storeu_epi32(to.cast(), ((1u32 << count) - 1) as __mmask16, self.0),
+                _ => _mm512_mask_storeu_epi64(to.cast(), ((1u32 << count) - 1) as __mmask8, self.0),
+            }
         }
     }
 
@@ -313,5 +353,20 @@ unsafe impl<T: Element> Vector for Int<T> {
     #[inline(always)]
     unsafe fn deinterleave(self, other: Self) -> (Self, Self) {
         (self, other)
+    }
+
+    #[inline(always)]
+    unsafe fn swap_pairs(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn even_pairs(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn odd_pairs(self) -> Self {
+        self
     }
 }

@@ -10,7 +10,8 @@ pub(crate) type F32 = float32x4_t;
 
 macro_rules! vector {
     ($vector:ty, $real:ty, $lanes:literal, $splat:ident, $load:ident, $store:ident, $add:ident, $mul:ident,
-     $fma:ident, $fms:ident, $zip1:ident, $zip2:ident, $uzp1:ident, $uzp2:ident) => {
+     $fma:ident, $fms:ident, $zip1:ident, $zip2:ident, $uzp1:ident, $uzp2:ident,
+     $swap:expr, $even:expr, $odd:expr) => {
         // SAFETY: the plain forms touch one register's worth of elements, the others those that are counted.
         unsafe impl Vector for $vector {
             type Real = $real;
@@ -95,15 +96,35 @@ macro_rules! vector {
                 // SAFETY: as above.
                 unsafe { ($uzp1(self, other), $uzp2(self, other)) }
             }
+
+            #[inline(always)]
+            unsafe fn swap_pairs(self) -> Self {
+                // SAFETY: as above.
+                unsafe { $swap(self) }
+            }
+
+            #[inline(always)]
+            unsafe fn even_pairs(self) -> Self {
+                // SAFETY: as above.
+                unsafe { $even(self) }
+            }
+
+            #[inline(always)]
+            unsafe fn odd_pairs(self) -> Self {
+                // SAFETY: as above.
+                unsafe { $odd(self) }
+            }
         }
     };
 }
 
 vector! {
     F64, f64, 2, vdupq_n_f64, vld1q_f64, vst1q_f64, vaddq_f64, vmulq_f64, vfmaq_f64, vfmsq_f64,
-    vzip1q_f64, vzip2q_f64, vuzp1q_f64, vuzp2q_f64
+    vzip1q_f64, vzip2q_f64, vuzp1q_f64, vuzp2q_f64,
+    |x| vextq_f64::<1>(x, x), vdupq_laneq_f64::<0>, vdupq_laneq_f64::<1>
 }
 vector! {
     F32, f32, 4, vdupq_n_f32, vld1q_f32, vst1q_f32, vaddq_f32, vmulq_f32, vfmaq_f32, vfmsq_f32,
-    vzip1q_f32, vzip2q_f32, vuzp1q_f32, vuzp2q_f32
+    vzip1q_f32, vzip2q_f32, vuzp1q_f32, vuzp2q_f32,
+    |x| vrev64q_f32(x), |x| vtrn1q_f32(x, x), |x| vtrn2q_f32(x, x)
 }

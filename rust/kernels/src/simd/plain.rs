@@ -96,4 +96,19 @@ unsafe impl<T: Element, const N: usize> Vector for Plain<T, N> {
             Plain(std::array::from_fn(|at| lane(2 * at + 1))),
         )
     }
+
+    #[inline(always)]
+    unsafe fn swap_pairs(self) -> Self {
+        Plain(std::array::from_fn(|lane| self.0[lane ^ 1]))
+    }
+
+    #[inline(always)]
+    unsafe fn even_pairs(self) -> Self {
+        Plain(std::array::from_fn(|lane| self.0[lane & !1]))
+    }
+
+    #[inline(always)]
+    unsafe fn odd_pairs(self) -> Self {
+        Plain(std::array::from_fn(|lane| self.0[lane | 1]))
+    }
 }
