@@ -7,10 +7,8 @@
 mod bits;
 mod blocks;
 mod caches;
-mod combine;
-mod dot;
-mod group;
 mod columns;
+mod group;
 mod inner;
 mod isa;
 mod microkernel;
@@ -25,10 +23,8 @@ mod vector;
 
 pub use blocks::Blocks;
 pub use caches::Caches;
-pub use combine::{COLUMNS, combine_rows};
-pub use dot::{dot, dot_conj, dot_rows};
-pub use group::Group;
 pub use columns::{Columns, Right};
+pub use group::Group;
 pub use isa::Isa;
 pub use microkernel::{Beta, Factor, Tile};
 pub use pack::Panel;

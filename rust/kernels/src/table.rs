@@ -1,11 +1,8 @@
 //! The one table of micro-kernels: what dispatch, block sizes, tests, `info` and the pages read.
 
 use crate::Isa;
-<<<<<<< HEAD
-use crate::group::{Group, pack_group};
-=======
 use crate::columns::{self, Columns};
->>>>>>> 64d493ae6f3318b41a732bcc6427748879f78a98
+use crate::group::{Group, pack_group};
 use crate::inner;
 use crate::microkernel::{self, Tile};
 use crate::pack::{Panel, pack, pack_split};
@@ -33,12 +30,8 @@ pub struct Kernel {
     direct: unsafe fn(&Tile<'_>),
     pack_rows: unsafe fn(&Panel<'_>),
     pack_columns: unsafe fn(&Panel<'_>),
-<<<<<<< HEAD
     pack_group: Option<unsafe fn(&Group<'_>)>,
-    vector: Option<VectorKernels>,
-=======
     sums: Sums,
->>>>>>> 64d493ae6f3318b41a732bcc6427748879f78a98
 }
 
 /// Kernels for what is bound by memory: products of a matrix and a vector, inner products, sums.
@@ -338,7 +331,6 @@ macro_rules! real_kernel {
                 unsafe { pack::<$t, $nr, $avx>(panel) };
             }
 
-<<<<<<< HEAD
             /// # Safety
             /// As `Kernel::pack_group`.
             $(#[target_feature(enable = $feature)])?
@@ -347,43 +339,7 @@ macro_rules! real_kernel {
                 unsafe { pack_group::<$t, $avx>(group) };
             }
 
-            /// # Safety
-            /// As `Kernel::inner`.
-            $(#[target_feature(enable = $feature)])?
-            pub(super) unsafe fn inner(k: usize, rows: &[*const u8], x: *const u8, sums: *mut u8) {
-                let (x, sums) = (x.cast::<$t>(), sums.cast::<$t>());
-                // SAFETY: passed on.
-                unsafe {
-                    if let Ok(rows) = <[*const u8; TOGETHER]>::try_from(rows) {
-                        let found = inner::inner::<V, TOGETHER>(k, rows.map(|row| row.cast()), x);
-                        sums.cast::<[$t; TOGETHER]>().write_unaligned(found);
-                    } else {
-                        for (at, row) in rows.iter().enumerate() {
-                            let [sum] = inner::inner::<V, 1>(k, [row.cast()], x);
-                            sums.add(at).write(sum);
-                        }
-                    }
-                }
-            }
-
-            /// # Safety
-            /// As `Kernel::add_rows`.
-            $(#[target_feature(enable = $feature)])?
-            pub(super) unsafe fn add_rows(
-                k: usize,
-                width: usize,
-                x: *const u8,
-                x_step: isize,
-                rows: *const u8,
-                row_step: isize,
-                sums: *mut u8,
-            ) {
-                // SAFETY: passed on.
-                unsafe { inner::add_rows::<V>(k, width, x.cast(), x_step, rows.cast(), row_step, sums.cast()) };
-            }
-=======
             sums!($t, [$($feature)?]);
->>>>>>> 64d493ae6f3318b41a732bcc6427748879f78a98
         }
     };
 }
@@ -498,42 +454,26 @@ macro_rules! kernels {
         const $list: &[Kernel] = &[
             $(Kernel {
                 dtype: $real_dtype, isa: $isa, mr: $real::MR, nr: $real_nr, lanes: <$real_v as Vector>::LANES,
-<<<<<<< HEAD
-                narrows: true, tile: $real::tile, direct: $real::direct, pack_rows: $real::rows,
-                pack_columns: $real::columns, pack_group: Some($real::group),
-                vector: Some(VectorKernels { inner: $real::inner, add_rows: $real::add_rows }),
-            },)*
-            $(Kernel {
-                dtype: $whole_dtype, isa: $isa, mr: $whole::MR, nr: $whole_nr, lanes: <$whole_v as Vector>::LANES,
-                narrows: false, tile: $whole::tile, direct: $whole::direct, pack_rows: $whole::rows,
-                pack_columns: $whole::columns, pack_group: Some($whole::group),
-                vector: Some(VectorKernels { inner: $whole::inner, add_rows: $whole::add_rows }),
-            },)*
-            $(Kernel {
-                dtype: $complex_dtype, isa: $isa, mr: $complex::MR, nr: $complex_nr, lanes: <$complex_v as Vector>::LANES,
-                narrows: true, tile: $complex::tile, direct: $complex::direct, pack_rows: $complex::rows, pack_columns: $complex::columns, pack_group: None, vector: None,
-=======
                 narrows: true, bits: false, tile: $real::tile, direct: $real::direct, pack_rows: $real::rows,
-                pack_columns: $real::pack_columns,
+                pack_columns: $real::pack_columns, pack_group: Some($real::group),
                 sums: Sums { inner: $real::inner, columns: $real::columns, total: $real::total },
             },)*
             $(Kernel {
                 dtype: $whole_dtype, isa: $isa, mr: $whole::MR, nr: $whole_nr, lanes: <$whole_v as Vector>::LANES,
                 narrows: false, bits: false, tile: $whole::tile, direct: $whole::direct, pack_rows: $whole::rows,
-                pack_columns: $whole::pack_columns,
+                pack_columns: $whole::pack_columns, pack_group: Some($whole::group),
                 sums: Sums { inner: $whole::inner, columns: $whole::columns, total: $whole::total },
             },)*
             $(Kernel {
                 dtype: DType::Bool, isa: $isa, mr: $bits::MR, nr: $bits_nr, lanes: crate::bits::WORD, narrows: false,
                 bits: true, tile: $bits::tile, direct: $bits::direct, pack_rows: $bits::rows,
-                pack_columns: $bits::pack_columns,
+                pack_columns: $bits::pack_columns, pack_group: None,
                 sums: Sums { inner: $bits::inner, columns: $bits::columns, total: $bits::total },
             },)*
             $(Kernel {
                 dtype: $complex_dtype, isa: $isa, mr: $complex::MR, nr: $complex_nr, lanes: <$complex_v as Vector>::LANES,
-                narrows: true, bits: false, tile: $complex::tile, direct: $complex::direct, pack_rows: $complex::rows, pack_columns: $complex::pack_columns,
+                narrows: true, bits: false, tile: $complex::tile, direct: $complex::direct, pack_rows: $complex::rows, pack_columns: $complex::pack_columns, pack_group: None,
                 sums: Sums { inner: $complex::inner, columns: $complex::columns, total: $complex::total },
->>>>>>> 64d493ae6f3318b41a732bcc6427748879f78a98
             },)*
         ];
     };
