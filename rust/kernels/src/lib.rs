@@ -5,6 +5,7 @@
 
 mod blocks;
 mod caches;
+mod columns;
 mod combine;
 mod dot;
 mod inner;
@@ -19,6 +20,7 @@ mod vector;
 
 pub use blocks::Blocks;
 pub use caches::Caches;
+pub use columns::{combine_columns, dot_columns, rotate_columns};
 pub use combine::{COLUMNS, combine_rows};
 pub use dot::{dot, dot_conj, dot_rows};
 pub use isa::Isa;

@@ -24,6 +24,7 @@ mod guard;
 mod hermitian;
 mod householder;
 mod jacobi;
+mod lanes;
 mod matrices;
 mod qr;
 mod run;

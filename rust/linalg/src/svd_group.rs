@@ -253,7 +253,7 @@ unsafe fn one_by_one<T: Field>(
     call: &Call<T>,
     index: usize,
 ) -> std::result::Result<(), Failure> {
-    crate::fallbacks::count(false);
+    crate::fallbacks::count_svd();
     let request = StackReq::all_of(&[need::<T::R>(call.tall.n), call.tall.scratch::<T>()]);
     let bytes = request.layout().map_or(usize::MAX, |layout| layout.size());
     let mut memory = MemBuffer::try_new(request).map_err(|_| Failure::OutOfMemory { bytes })?;

@@ -229,7 +229,7 @@ impl Tall {
                     Err(Failure::NotConverged) => {}
                     Err(failure) => return Err(failure),
                 }
-                fallbacks::count(method == Method::DivideAndConquer);
+                fallbacks::count_svd();
             }
             view.load(scaling, room.a, m);
             self.last_resort(crew, &room, &probe, s, to, stack)
@@ -383,7 +383,7 @@ impl Tall {
         to: Factors<T>,
         stack: &mut MemStack,
     ) -> Result<(), Failure> {
-        fallbacks::count_last_resort();
+        fallbacks::count_svd();
         let (m, n, cols) = (self.m, self.n, self.left_cols());
         let wanted = self.vectors != Vectors::None;
         let request = StackReq::all_of(&[
@@ -453,7 +453,7 @@ unsafe fn values_alone<R: RealNumber>(d: &mut [R], e: &mut [R], stack: &mut MemS
             }
             return Ok(());
         }
-        fallbacks::count(true);
+        fallbacks::count_svd();
     }
     // SAFETY: no vectors follow.
     unsafe { iteration::iterate(d, e, None) }
