@@ -63,7 +63,8 @@ def check(a: np.ndarray, result: Any, full: bool) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    "shape", [(1, 1), (3, 3), (4, 7), (16, 16), (17, 17), (9, 40), (40, 9), (33, 70), (130, 50), (6, 5, 5), (2, 3, 18, 4)]
+    "shape",
+    [(1, 1), (3, 3), (4, 7), (16, 16), (17, 17), (9, 40), (40, 9), (33, 70), (130, 50), (6, 5, 5), (2, 3, 18, 4)],
 )
 def test_factors_of_every_shape(linalg: Any, dtype: Any, shape: tuple[int, ...]) -> None:
     a = random(np.random.default_rng(sum(shape)), shape, dtype)
@@ -79,7 +80,9 @@ def test_factors_of_every_shape(linalg: Any, dtype: Any, shape: tuple[int, ...])
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [3, 8, 16, 21, 60])
-def test_items_of_a_batch_have_the_bits_of_the_single_call(engines: dict[int, td.CpuEngine], dtype: Any, n: int) -> None:
+def test_items_of_a_batch_have_the_bits_of_the_single_call(
+    engines: dict[int, td.CpuEngine], dtype: Any, n: int
+) -> None:
     a = random(np.random.default_rng(n), (19, n, n), dtype)
     expected = [engines[1].linalg.svd(item) for item in a]
     for engine in engines.values():

@@ -263,7 +263,7 @@ impl<R: RealNumber> Arrays<R> {
             for value in values.iter_mut() {
                 *value = scaling.apply(*value);
             }
-            let tolerance = R::of(8.0 * R::EPSILON) * scaling.apply(norm);
+            let tolerance = R::of(4.0 * R::EPSILON) * scaling.apply(norm);
             for (j, z) in z.iter_mut().enumerate() {
                 *z = if j <= upper {
                     alpha * *self.at(self.right, middle, low + j)

@@ -146,7 +146,7 @@ fn root_body<R: RealNumber, const FUSED: bool>(d: &[R], z: &[R], i: usize, gaps:
         let at = halves::<R, FUSED>(z, gaps, split, tau);
         let value = <R as Element>::ONE + at.below + at.above;
         let slope = at.below_slope + at.above_slope;
-        let rounding = R::of(8.0) * (<R as Element>::ONE + at.below.magnitude() + at.above.magnitude())
+        let rounding = four * (<R as Element>::ONE + at.below.magnitude() + at.above.magnitude())
             + tau.magnitude() * slope;
         if value.magnitude() <= epsilon * rounding {
             break;
