@@ -250,12 +250,12 @@ fn absolute_threshold<R: RealNumber>(d: &[R], e: &[R], tolerance: R) -> R {
     let n = d.len();
     let mut bound = d.first().map_or(zero, |x| x.magnitude());
     let mut smallest = bound;
-    for i in 1..n {
+    for (next, beside) in d.iter().skip(1).zip(e) {
         if bound == zero {
             smallest = zero;
             break;
         }
-        bound = d[i].magnitude() * (bound / (bound + e[i - 1].magnitude()));
+        bound = next.magnitude() * (bound / (bound + beside.magnitude()));
         smallest = if bound < smallest { bound } else { smallest };
     }
     let relative = tolerance * (smallest / R::of((n.max(1) as f64).sqrt()));

@@ -35,10 +35,11 @@ fn half<R: RealNumber, const FUSED: bool>(z: &[R], delta: &[R], tau: R) -> (R, R
     let (z_whole, z_rest) = z.split_at(whole);
     let (delta_whole, delta_rest) = delta.split_at(whole);
     for (z, delta) in z_whole.chunks_exact(LANES).zip(delta_whole.chunks_exact(LANES)) {
-        for l in 0..LANES {
-            let ratio = z[l] / (delta[l] - tau);
-            sums[l] = fma::<R, FUSED>(z[l], ratio, sums[l]);
-            slopes[l] = fma::<R, FUSED>(ratio, ratio, slopes[l]);
+        let terms = z.iter().zip(delta);
+        for ((&z, &delta), (sum, slope)) in terms.zip(sums.iter_mut().zip(&mut slopes)) {
+            let ratio = z / (delta - tau);
+            *sum = fma::<R, FUSED>(z, ratio, *sum);
+            *slope = fma::<R, FUSED>(ratio, ratio, *slope);
         }
     }
     for (l, (&z, &delta)) in z_rest.iter().zip(delta_rest).enumerate() {

@@ -118,11 +118,8 @@ unsafe impl<const N: usize, const FUSED: bool> Lanes for Plain<N, FUSED> {
     }
     #[inline(always)]
     unsafe fn above(self, other: Self) -> u8 {
-        let mut mask = 0;
-        for l in 0..N {
-            mask |= u8::from(self.0[l] > other.0[l]) << l;
-        }
-        mask
+        let pairs = self.0.iter().zip(&other.0).enumerate();
+        pairs.fold(0, |mask, (l, (x, y))| mask | u8::from(x > y) << l)
     }
     #[inline(always)]
     unsafe fn choose(self, mask: u8, other: Self) -> Self {

@@ -69,10 +69,10 @@ unsafe fn products<L: Lanes, const P: usize>(n: usize, p: *const f64, q: *const 
         for i in 0..n {
             let x: [L; P] = std::array::from_fn(|k| at(p, i * P + k));
             let y: [L; P] = std::array::from_fn(|k| at(q, i * P + k));
-            for k in 0..P {
-                alpha = x[k].mul_add(x[k], alpha);
-                beta = y[k].mul_add(y[k], beta);
-                gamma[0] = x[k].mul_add(y[k], gamma[0]);
+            for (x, y) in x.into_iter().zip(y) {
+                alpha = x.mul_add(x, alpha);
+                beta = y.mul_add(y, beta);
+                gamma[0] = x.mul_add(y, gamma[0]);
             }
             if P == 2 {
                 gamma[1] = x[0].mul_add(y[1], gamma[1]);
