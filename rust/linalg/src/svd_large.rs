@@ -305,7 +305,8 @@ impl Tall {
             embed(room.inner_right, n, order, to.right);
             let kept = room.reflectors;
             let v = Block::columns(kept.left, rows, n, rows);
-            let cols = to.left.cols;
+            // After QR the columns behind the first n are those of the identity, and zero in these rows.
+            let cols = if self.reduce { n } else { to.left.cols };
             let left = to.left.part(0..rows, 0..cols);
             reflectors::apply(crew, v, 0, kept.left_tau, left, stack)?;
             let v = Block::columns(kept.right, n, n - 1, n);
