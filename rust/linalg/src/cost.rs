@@ -11,7 +11,7 @@ fn weight(complex: bool, factor: f64) -> f64 {
 pub fn svd(rows: usize, cols: usize, vectors: bool, complex: bool) -> f64 {
     let (m, n) = (rows.max(cols) as f64, rows.min(cols) as f64);
     let work = weight(complex, 2.0) * if vectors { 1.0 } else { 0.5 };
-    if n <= 16.0 {
+    if n <= 20.0 {
         return 100.0 + work * (3.0 * n * n * n + if m > n { 4.0 * m * n } else { 0.0 });
     }
     500.0 + work * m * n * (0.28 * n + 70.0)

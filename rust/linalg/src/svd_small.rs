@@ -15,7 +15,7 @@ use treadle_contract::Isa;
 /// Matrices of a group.
 pub(crate) const LANES: usize = 8;
 /// Order up to which this is faster than a bidiagonal reduction.
-pub(crate) const ORDER: usize = 16;
+pub(crate) const ORDER: usize = 20;
 /// Sweeps over all pairs; eight are many.
 const SWEEPS: usize = 40;
 
