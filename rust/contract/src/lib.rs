@@ -34,4 +34,4 @@ pub use policy::{BatchPolicy, Decision, decide};
 pub use request::{OperandSpec, PlanRequest};
 pub use route::Route;
 pub use scratch::{HeapScratch, NoScratch, Scratch};
-pub use treadle_kernels::{Isa, Matrix, Product};
+pub use treadle_kernels::{Isa, Matrix, Product, combine_columns, dot_columns, rotate_columns};

@@ -14,6 +14,7 @@ use crate::householder::reflect_column as reflector;
 use crate::workspace::{need, take};
 use faer::dyn_stack::{MemStack, StackReq};
 use treadle_contract::Isa;
+use treadle_contract::policy::FAN_OUT_NS;
 use treadle_core::Element;
 
 /// Columns of a panel.
@@ -21,8 +22,10 @@ fn panel_width(n: usize) -> usize {
     if n <= 192 { 16 } else { 32 }
 }
 
-/// Rows or columns that a slot takes at a time.
+/// Rows or columns that a slot takes at least at a time. Each is summed by itself, so that bits do not depend on the cut.
 const CHUNK: usize = 64;
+/// Nanoseconds from which a section goes to the team: its workers are awake from the section before.
+const SECTION_NS: f64 = 20_000.0;
 
 /// Where the reflectors go, with their zeros and ones written out: column `j` of `left` is zero above row `j`, column `j` of
 /// `right` above row `j + 1`.
@@ -80,18 +83,16 @@ fn sections<T: Field>(
     f: impl Fn(usize, usize) + Sync,
 ) -> Result<(), Failure> {
     let nanoseconds = ((end - first) * other * size_of::<T>()) as f64 / 20.0;
-    if nanoseconds < 10_000.0 {
+    let budget = crew.token.budget();
+    if nanoseconds < SECTION_NS || budget == 1 {
         f(first, end);
         return Ok(());
     }
-    let count = (end - first).div_ceil(CHUNK);
-    if crew.token.budget() == 1 {
-        // One chunk after the other costs short columns; the bits are the same.
-        return crew.chunks(1, nanoseconds, |_| f(first, end));
-    }
-    crew.chunks(count, nanoseconds, |chunk| {
-        let start = first + chunk * CHUNK;
-        f(start, (start + CHUNK).min(end));
+    let share = (end - first).div_ceil(2 * budget).next_multiple_of(16).max(CHUNK);
+    let count = (end - first).div_ceil(share);
+    crew.chunks(count, nanoseconds * (FAN_OUT_NS / SECTION_NS), |chunk| {
+        let start = first + chunk * share;
+        f(start, (start + share).min(end));
     })
 }
 
@@ -124,6 +125,9 @@ pub(crate) unsafe fn reduce<T: Field>(
     unsafe {
         for first in (0..n).step_by(width) {
             let count = width.min(n - first);
+            if crew.is_interrupted() {
+                return Err(Failure::Interrupted);
+            }
             for i in 0..count {
                 let c = first + i;
                 let v = left.at(2 * i * m);

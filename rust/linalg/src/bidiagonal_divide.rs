@@ -14,7 +14,7 @@ use crate::field::RealNumber;
 use crate::workspace::{need, take};
 use faer::dyn_stack::{MemStack, StackReq};
 use std::sync::{Mutex, PoisonError};
-use treadle_contract::Isa;
+use treadle_contract::{Isa, rotate_columns};
 use treadle_core::Element;
 use treadle_team::Token;
 
@@ -263,7 +263,7 @@ impl<R: RealNumber> Arrays<R> {
             for value in values.iter_mut() {
                 *value = scaling.apply(*value);
             }
-            let tolerance = R::of(8.0 * R::EPSILON) * scaling.apply(norm);
+            let tolerance = R::of(4.0 * R::EPSILON) * scaling.apply(norm);
             for (j, z) in z.iter_mut().enumerate() {
                 *z = if j <= upper {
                     alpha * *self.at(self.right, middle, low + j)
@@ -307,7 +307,7 @@ impl<R: RealNumber> Arrays<R> {
             let both = |vectors: [*mut R; 2], p: usize, q: usize, c: R, s: R| {
                 for (base, len) in vectors.into_iter().zip([rows, cols]) {
                     let (p, q) = (self.at(base, low, low + p), self.at(base, low, low + q));
-                    crate::bidiagonal_kernels::rotate(isa, len, p, q, c, s);
+                    rotate_columns(isa, len, p, q, c, s);
                 }
             };
             for &j in &sorted[..count] {

@@ -5,10 +5,9 @@
 //! value to a few units of its own last place. A block is swept towards its smaller end: upwards is downwards on the block
 //! turned around, with left and right exchanged.
 
-use crate::bidiagonal_kernels::rotate;
 use crate::failure::Failure;
 use crate::field::RealNumber;
-use treadle_contract::Isa;
+use treadle_contract::{Isa, rotate_columns};
 use treadle_core::Element;
 
 /// Steps of all sweeps together, in units of the square of the order. Two are usual.
@@ -38,7 +37,7 @@ impl<R: RealNumber> Vectors<R> {
             (self.left, self.left_rows, self.left_leading)
         };
         // SAFETY: passed on.
-        unsafe { rotate(isa, rows, base.add(p * leading), base.add(q * leading), c, s) }
+        unsafe { rotate_columns(isa, rows, base.add(p * leading), base.add(q * leading), c, s) }
     }
 }
 
@@ -251,12 +250,12 @@ fn absolute_threshold<R: RealNumber>(d: &[R], e: &[R], tolerance: R) -> R {
     let n = d.len();
     let mut bound = d.first().map_or(zero, |x| x.magnitude());
     let mut smallest = bound;
-    for i in 1..n {
+    for (next, beside) in d.iter().skip(1).zip(e) {
         if bound == zero {
             smallest = zero;
             break;
         }
-        bound = d[i].magnitude() * (bound / (bound + e[i - 1].magnitude()));
+        bound = next.magnitude() * (bound / (bound + beside.magnitude()));
         smallest = if bound < smallest { bound } else { smallest };
     }
     let relative = tolerance * (smallest / R::of((n.max(1) as f64).sqrt()));

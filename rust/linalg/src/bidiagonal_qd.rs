@@ -81,8 +81,7 @@ pub(crate) fn squares(q: &mut [f64], e: &mut [f64], other_q: &mut [f64], other_e
     // Blocks still to do, and the shift that they carry: the last one first.
     let mut blocks = vec![(0, n, Total { sum: 0.0, lost: 0.0 })];
     let mut budget = PASSES * n + 100;
-    while let Some((low, mut high, mut total)) = blocks.pop() {
-        let mut low = low;
+    while let Some((mut low, mut high, mut total)) = blocks.pop() {
         // The smallest values found in the last pass: none yet.
         let mut found: Option<Pass> = None;
         'block: while high > low {

@@ -35,10 +35,11 @@ fn half<R: RealNumber, const FUSED: bool>(z: &[R], delta: &[R], tau: R) -> (R, R
     let (z_whole, z_rest) = z.split_at(whole);
     let (delta_whole, delta_rest) = delta.split_at(whole);
     for (z, delta) in z_whole.chunks_exact(LANES).zip(delta_whole.chunks_exact(LANES)) {
-        for l in 0..LANES {
-            let ratio = z[l] / (delta[l] - tau);
-            sums[l] = fma::<R, FUSED>(z[l], ratio, sums[l]);
-            slopes[l] = fma::<R, FUSED>(ratio, ratio, slopes[l]);
+        let terms = z.iter().zip(delta);
+        for ((&z, &delta), (sum, slope)) in terms.zip(sums.iter_mut().zip(&mut slopes)) {
+            let ratio = z / (delta - tau);
+            *sum = fma::<R, FUSED>(z, ratio, *sum);
+            *slope = fma::<R, FUSED>(ratio, ratio, *slope);
         }
     }
     for (l, (&z, &delta)) in z_rest.iter().zip(delta_rest).enumerate() {
@@ -146,7 +147,7 @@ fn root_body<R: RealNumber, const FUSED: bool>(d: &[R], z: &[R], i: usize, gaps:
         let at = halves::<R, FUSED>(z, gaps, split, tau);
         let value = <R as Element>::ONE + at.below + at.above;
         let slope = at.below_slope + at.above_slope;
-        let rounding = R::of(8.0) * (<R as Element>::ONE + at.below.magnitude() + at.above.magnitude())
+        let rounding = four * (<R as Element>::ONE + at.below.magnitude() + at.above.magnitude())
             + tau.magnitude() * slope;
         if value.magnitude() <= epsilon * rounding {
             break;

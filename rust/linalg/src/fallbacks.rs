@@ -13,6 +13,17 @@ pub(crate) static ITERATION: AtomicUsize = AtomicUsize::new(0);
 #[cfg(test)]
 pub(crate) static LAST_RESORT: AtomicUsize = AtomicUsize::new(0);
 
+/// The singular value decomposition took another way than its first.
+#[cfg(test)]
+pub(crate) static SVD: AtomicUsize = AtomicUsize::new(0);
+
+/// The first way of a singular value decomposition failed, by its own account or by the check.
+#[cold]
+pub(crate) fn count_svd() {
+    #[cfg(test)]
+    SVD.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+}
+
 /// One algorithm's factors failed the check: divide and conquer's, or the QR iteration's.
 #[cold]
 pub(crate) fn count(divide_and_conquer: bool) {

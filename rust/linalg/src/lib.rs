@@ -32,6 +32,7 @@ mod hermitian_vector;
 mod hessenberg;
 mod householder;
 mod jacobi;
+mod lanes;
 mod matrices;
 mod merge;
 mod qr;

@@ -148,16 +148,15 @@ unsafe fn decompose<T: Field>(
             if lanes < width {
                 (0..small::numbers(n, parts, width)).for_each(|i| *a.add(i) = 0.0);
             }
-            for lane in 0..lanes {
+            let slots = scalings.iter_mut().zip(&mut refused).enumerate().take(lanes);
+            for (lane, (kept, refused)) in slots {
                 let index = items.start + first + lane;
                 let view = matrices.item(index);
-                refused[lane] = call.refuse(&view, &call.place(index));
-                let scaling = if refused[lane] {
-                    Scaling::none()
-                } else {
-                    Scaling::to_unit(view.max_abs(Part::All))
-                };
-                scalings[lane] = scaling;
+                *refused = call.refuse(&view, &call.place(index));
+                if !*refused {
+                    *kept = Scaling::to_unit(view.max_abs(Part::All));
+                }
+                let scaling = *kept;
                 let view = if tall.wide { view.transposed() } else { view };
                 let to = |row: usize, col: usize, x: T| {
                     let at = a.add((col * n + row) * parts * width + lane);
@@ -166,7 +165,7 @@ unsafe fn decompose<T: Field>(
                         *at.add(width) = x.im().to_f64();
                     }
                 };
-                if refused[lane] {
+                if *refused {
                     for col in 0..n {
                         (0..n).for_each(|row| to(row, col, T::ZERO));
                     }
@@ -253,7 +252,7 @@ unsafe fn one_by_one<T: Field>(
     call: &Call<T>,
     index: usize,
 ) -> std::result::Result<(), Failure> {
-    crate::fallbacks::count(false);
+    crate::fallbacks::count_svd();
     let request = StackReq::all_of(&[need::<T::R>(call.tall.n), call.tall.scratch::<T>()]);
     let bytes = request.layout().map_or(usize::MAX, |layout| layout.size());
     let mut memory = MemBuffer::try_new(request).map_err(|_| Failure::OutOfMemory { bytes })?;
@@ -293,8 +292,8 @@ unsafe fn store<T: Field>(
             }
             order[at] = j;
         }
-        for k in 0..n {
-            *place.s.add(k) = T::R::of(value(order[k]));
+        for (k, &j) in order[..n].iter().enumerate() {
+            *place.s.add(k) = T::R::of(value(j));
         }
         if tall.vectors == Vectors::None {
             return;

@@ -229,7 +229,7 @@ impl Tall {
                     Err(Failure::NotConverged) => {}
                     Err(failure) => return Err(failure),
                 }
-                fallbacks::count(method == Method::DivideAndConquer);
+                fallbacks::count_svd();
             }
             view.load(scaling, room.a, m);
             self.last_resort(crew, &room, &probe, s, to, stack)
@@ -305,7 +305,8 @@ impl Tall {
             embed(room.inner_right, n, order, to.right);
             let kept = room.reflectors;
             let v = Block::columns(kept.left, rows, n, rows);
-            let cols = to.left.cols;
+            // After QR the columns behind the first n are those of the identity, and zero in these rows.
+            let cols = if self.reduce { n } else { to.left.cols };
             let left = to.left.part(0..rows, 0..cols);
             reflectors::apply(crew, v, 0, kept.left_tau, left, stack)?;
             let v = Block::columns(kept.right, n, n - 1, n);
@@ -383,7 +384,7 @@ impl Tall {
         to: Factors<T>,
         stack: &mut MemStack,
     ) -> Result<(), Failure> {
-        fallbacks::count_last_resort();
+        fallbacks::count_svd();
         let (m, n, cols) = (self.m, self.n, self.left_cols());
         let wanted = self.vectors != Vectors::None;
         let request = StackReq::all_of(&[
@@ -453,7 +454,7 @@ unsafe fn values_alone<R: RealNumber>(d: &mut [R], e: &mut [R], stack: &mut MemS
             }
             return Ok(());
         }
-        fallbacks::count(true);
+        fallbacks::count_svd();
     }
     // SAFETY: no vectors follow.
     unsafe { iteration::iterate(d, e, None) }

@@ -6,14 +6,16 @@
 //! Arithmetic is in double precision for every type. Columns without a direction, of values at rounding level, are completed
 //! to a basis.
 
-use crate::bidiagonal_kernels::fma;
 use crate::failure::Failure;
+#[cfg(target_arch = "x86_64")]
+use crate::lanes::Eight;
+use crate::lanes::{Lanes, Plain};
 use treadle_contract::Isa;
 
 /// Matrices of a group.
 pub(crate) const LANES: usize = 8;
 /// Order up to which this is faster than a bidiagonal reduction.
-pub(crate) const ORDER: usize = 16;
+pub(crate) const ORDER: usize = 20;
 /// Sweeps over all pairs; eight are many.
 const SWEEPS: usize = 40;
 
@@ -36,178 +38,145 @@ pub(crate) const fn numbers(n: usize, parts: usize, lanes: usize) -> usize {
     n * n * parts * lanes
 }
 
-type Lanes<const W: usize> = [f64; W];
-
+/// Column `p` or `q` of a group: `n * P` vectors of `L::W` numbers.
+///
+/// # Safety
+/// Index `i` is below `n * P`, and the machine has the instruction set; so for all functions here.
 #[inline(always)]
-fn each<const W: usize>(f: impl Fn(usize) -> f64) -> Lanes<W> {
-    let mut out = [0.0; W];
-    for (l, out) in out.iter_mut().enumerate() {
-        *out = f(l);
-    }
-    out
+unsafe fn at<L: Lanes>(column: *const f64, i: usize) -> L {
+    // SAFETY: passed on.
+    unsafe { L::load(column.add(i * L::W)) }
 }
 
+/// # Safety
+/// As `at`.
 #[inline(always)]
-fn accumulate<const W: usize, const FUSED: bool>(sum: &mut Lanes<W>, x: &Lanes<W>, y: &Lanes<W>) {
-    for l in 0..W {
-        sum[l] = fma::<f64, FUSED>(x[l], y[l], sum[l]);
-    }
+unsafe fn put<L: Lanes>(column: *mut f64, i: usize, value: L) {
+    // SAFETY: passed on.
+    unsafe { value.store(column.add(i * L::W)) }
 }
 
-/// The first `W` numbers at `index` vectors from the start.
+/// Squared norms of columns `p` and `q`, and their inner product in parts.
+///
+/// # Safety
+/// Both hold `n * P` vectors.
 #[inline(always)]
-fn at<const W: usize>(data: &[f64], index: usize) -> &Lanes<W> {
-    let (whole, _) = data.as_chunks::<W>();
-    &whole[index]
-}
-
-#[inline(always)]
-fn put<const W: usize>(data: &mut [f64], index: usize, value: &Lanes<W>) {
-    let (whole, _) = data.as_chunks_mut::<W>();
-    whole[index] = *value;
-}
-
-/// Squared norms of columns `p` and `q` (each of `len` vectors), and their inner product in parts.
-#[inline(always)]
-fn products<const W: usize, const P: usize, const FUSED: bool>(
-    p: &[f64],
-    q: &[f64],
-) -> (Lanes<W>, Lanes<W>, [Lanes<W>; P]) {
-    // Two sums of each, so that additions overlap.
-    let mut alpha = [[0.0; W]; 2];
-    let mut beta = [[0.0; W]; 2];
-    let mut gamma = [[[0.0; W]; P]; 2];
-    let len = p.len() / (W * P);
-    for i in 0..len {
-        let h = i % 2;
-        let x: [&Lanes<W>; P] = std::array::from_fn(|k| at::<W>(p, i * P + k));
-        let y: [&Lanes<W>; P] = std::array::from_fn(|k| at::<W>(q, i * P + k));
-        for k in 0..P {
-            accumulate::<W, FUSED>(&mut alpha[h], x[k], x[k]);
-            accumulate::<W, FUSED>(&mut beta[h], y[k], y[k]);
-            accumulate::<W, FUSED>(&mut gamma[h][0], x[k], y[k]);
+unsafe fn products<L: Lanes, const P: usize>(n: usize, p: *const f64, q: *const f64) -> (L, L, [L; P]) {
+    // SAFETY: row i of the columns.
+    unsafe {
+        let zero = L::splat(0.0);
+        let (mut alpha, mut beta, mut gamma) = (zero, zero, [zero; P]);
+        for i in 0..n {
+            let x: [L; P] = std::array::from_fn(|k| at(p, i * P + k));
+            let y: [L; P] = std::array::from_fn(|k| at(q, i * P + k));
+            for (x, y) in x.into_iter().zip(y) {
+                alpha = x.mul_add(x, alpha);
+                beta = y.mul_add(y, beta);
+                gamma[0] = x.mul_add(y, gamma[0]);
+            }
+            if P == 2 {
+                gamma[1] = x[0].mul_add(y[1], gamma[1]);
+                gamma[1] = zero.sub(x[1]).mul_add(y[0], gamma[1]);
+            }
         }
-        if P == 2 {
-            accumulate::<W, FUSED>(&mut gamma[h][1], x[0], y[1]);
-            let minus = each::<W>(|l| -x[1][l]);
-            accumulate::<W, FUSED>(&mut gamma[h][1], &minus, y[0]);
-        }
+        (alpha, beta, gamma)
     }
-    (
-        each(|l| alpha[0][l] + alpha[1][l]),
-        each(|l| beta[0][l] + beta[1][l]),
-        std::array::from_fn(|k| each(|l| gamma[0][k][l] + gamma[1][k][l])),
-    )
 }
 
 /// Columns become `c p - conj(s) q` and `s p + c q`.
+///
+/// # Safety
+/// Both hold `n * P` vectors and do not overlap.
 #[inline(always)]
-fn turn<const W: usize, const P: usize, const FUSED: bool>(
-    p: &mut [f64],
-    q: &mut [f64],
-    c: &Lanes<W>,
-    s: &[Lanes<W>; P],
-) {
-    let len = p.len() / (W * P);
-    for i in 0..len {
-        let x: [Lanes<W>; P] = std::array::from_fn(|k| *at::<W>(p, i * P + k));
-        let y: [Lanes<W>; P] = std::array::from_fn(|k| *at::<W>(q, i * P + k));
-        if P == 1 {
-            let new_p = each::<W>(|l| fma::<f64, FUSED>(c[l], x[0][l], -(s[0][l] * y[0][l])));
-            let new_q = each::<W>(|l| fma::<f64, FUSED>(c[l], y[0][l], s[0][l] * x[0][l]));
-            put(p, i, &new_p);
-            put(q, i, &new_q);
-        } else {
-            let (re, im) = (&s[0], &s[P - 1]);
-            let f = |a: f64, b: f64, c: f64| fma::<f64, FUSED>(a, b, c);
-            // conj(s) q and s p.
-            let new = each::<W>(|l| f(c[l], x[0][l], -f(re[l], y[0][l], im[l] * y[P - 1][l])));
-            put(p, 2 * i, &new);
-            let new = each::<W>(|l| f(c[l], x[P - 1][l], -f(re[l], y[P - 1][l], -(im[l] * y[0][l]))));
-            put(p, 2 * i + 1, &new);
-            let new = each::<W>(|l| f(c[l], y[0][l], f(re[l], x[0][l], -(im[l] * x[P - 1][l]))));
-            put(q, 2 * i, &new);
-            let new = each::<W>(|l| f(c[l], y[P - 1][l], f(re[l], x[P - 1][l], im[l] * x[0][l])));
-            put(q, 2 * i + 1, &new);
+unsafe fn turn<L: Lanes, const P: usize>(n: usize, p: *mut f64, q: *mut f64, c: L, s: [L; P]) {
+    // SAFETY: row i of the columns.
+    unsafe {
+        let zero = L::splat(0.0);
+        let minus: [L; P] = std::array::from_fn(|k| zero.sub(s[k]));
+        for i in 0..n {
+            let x: [L; P] = std::array::from_fn(|k| at(p, i * P + k));
+            let y: [L; P] = std::array::from_fn(|k| at(q, i * P + k));
+            if P == 1 {
+                put(p, i, minus[0].mul_add(y[0], c.mul(x[0])));
+                put(q, i, s[0].mul_add(x[0], c.mul(y[0])));
+            } else {
+                let (re, im, less_re, less_im) = (s[0], s[P - 1], minus[0], minus[P - 1]);
+                let (x_im, y_im) = (x[P - 1], y[P - 1]);
+                put(
+                    p,
+                    2 * i,
+                    less_re.mul_add(y[0], less_im.mul_add(y_im, c.mul(x[0]))),
+                );
+                put(p, 2 * i + 1, less_re.mul_add(y_im, im.mul_add(y[0], c.mul(x_im))));
+                put(q, 2 * i, re.mul_add(x[0], less_im.mul_add(x_im, c.mul(y[0]))));
+                put(q, 2 * i + 1, re.mul_add(x_im, im.mul_add(x[0], c.mul(y_im))));
+            }
         }
     }
 }
 
-/// Columns `p < q` of `len` numbers each.
-#[inline(always)]
-fn pair(data: &mut [f64], len: usize, p: usize, q: usize) -> (&mut [f64], &mut [f64]) {
-    let (head, tail) = data.split_at_mut(q * len);
-    (&mut head[p * len..(p + 1) * len], &mut tail[..len])
+/// What the sweeps of one group have in common.
+struct Sweeps<L> {
+    n: usize,
+    a: *mut f64,
+    v: *mut f64,
+    vectors: bool,
+    limit: L,
+    floor: L,
 }
 
 /// One rotation of every lane that needs it; whether any did.
+///
+/// # Safety
+/// `p` and `q` are columns.
 #[inline(always)]
-fn rotate<const W: usize, const P: usize, const FUSED: bool>(
-    group: &mut Group<'_>,
-    floor: &Lanes<W>,
-    p: usize,
-    q: usize,
-) -> bool {
-    let len = group.n * P * W;
-    let (x, y) = pair(group.a, len, p, q);
-    let (alpha, beta, gamma) = products::<W, P, FUSED>(x, y);
-    let square = each::<W>(|l| {
-        let mut sum = gamma[0][l] * gamma[0][l];
+unsafe fn rotate<L: Lanes, const P: usize>(sweeps: &Sweeps<L>, p: usize, q: usize) -> bool {
+    let n = sweeps.n;
+    let len = n * P * L::W;
+    // SAFETY: columns of the group.
+    unsafe {
+        let (x, y) = (sweeps.a.add(p * len), sweeps.a.add(q * len));
+        let (alpha, beta, gamma) = products::<L, P>(n, x, y);
+        let mut square = gamma[0].mul(gamma[0]);
         if P == 2 {
-            sum = fma::<f64, FUSED>(gamma[P - 1][l], gamma[P - 1][l], sum);
+            square = gamma[P - 1].mul_add(gamma[P - 1], square);
         }
-        sum
-    });
-    let limit = group.tolerance * group.tolerance;
-    let mut active = [false; W];
-    let mut any = false;
-    for l in 0..W {
-        active[l] = square[l] > limit * alpha[l] * beta[l] && alpha[l] > floor[l] && beta[l] > floor[l];
-        any |= active[l];
-    }
-    if !any {
-        return false;
-    }
-    // tan = 2 gamma sign / (|delta| + sqrt(delta^2 + 4 |gamma|^2)), the smaller root.
-    let factor = each::<W>(|l| {
-        let delta = beta[l] - alpha[l];
-        let root = fma::<f64, FUSED>(delta, delta, 4.0 * square[l]).sqrt();
-        let sum = delta.abs() + root;
-        let quotient = 2.0 / sum;
-        if active[l] { quotient.copysign(delta) } else { 0.0 }
-    });
-    let c = each::<W>(|l| {
-        let tangent = factor[l] * factor[l] * square[l];
-        1.0 / (1.0 + tangent).sqrt()
-    });
-    let c = each::<W>(|l| if active[l] { c[l] } else { 1.0 });
-    let s: [Lanes<W>; P] = std::array::from_fn(|k| {
-        each(|l| {
-            if active[l] {
-                c[l] * factor[l] * gamma[k][l]
-            } else {
-                0.0
-            }
-        })
-    });
-    turn::<W, P, FUSED>(x, y, &c, &s);
-    if !group.v.is_empty() {
-        let (x, y) = pair(group.v, len, p, q);
-        turn::<W, P, FUSED>(x, y, &c, &s);
+        let active = square.above(sweeps.limit.mul(alpha).mul(beta))
+            & alpha.above(sweeps.floor)
+            & beta.above(sweeps.floor);
+        if active == 0 {
+            return false;
+        }
+        // tan = 2 gamma sign / (|delta| + sqrt(delta^2 + 4 |gamma|^2)), the smaller root; c = 1 / sqrt(1 + |tan|^2).
+        let (zero, one) = (L::splat(0.0), L::splat(1.0));
+        let delta = beta.sub(alpha);
+        let root = delta.mul_add(delta, L::splat(4.0).mul(square)).root();
+        let sum = delta.magnitude().add(root);
+        let two = L::splat(2.0).choose(zero.above(delta) ^ 0xff, L::splat(-2.0));
+        let factor = two.div(sum);
+        let c = one.div(factor.mul(factor).mul_add(square, one).root());
+        let by = c.mul(factor).choose(active, zero);
+        let c = c.choose(active, one);
+        let s: [L; P] = std::array::from_fn(|k| by.mul(gamma[k]));
+        turn::<L, P>(n, x, y, c, s);
+        if sweeps.vectors {
+            turn::<L, P>(n, sweeps.v.add(p * len), sweeps.v.add(q * len), c, s);
+        }
     }
     true
 }
 
-/// Rotates until every pair of columns is orthogonal; the squared norms of the columns go to `group.s`.
+/// Rotates until every pair of columns is orthogonal; whether it came to an end.
+///
+/// # Safety
+/// The group is as `Sweeps` says.
 #[inline(always)]
-fn sweeps<const W: usize, const P: usize, const FUSED: bool>(
-    group: &mut Group<'_>,
-    floor: &Lanes<W>,
-) -> bool {
-    let n = group.n;
+unsafe fn sweep<L: Lanes, const P: usize>(sweeps: &Sweeps<L>) -> bool {
+    let n = sweeps.n;
     // Rounds of a tournament: one player stays, the others move on by one.
-    let players = n + n % 2;
-    let ring = players.max(2) - 1;
+    let players = (n + n % 2).max(2);
+    let ring = players - 1;
+    let wrap = |i: usize| if i >= ring { i - ring } else { i };
     for _ in 0..SWEEPS {
         let mut rotated = false;
         for round in 0..ring {
@@ -215,15 +184,12 @@ fn sweeps<const W: usize, const P: usize, const FUSED: bool>(
                 let (p, q) = if i == 0 {
                     (round, ring)
                 } else {
-                    let (p, q) = (round + i, round + ring - i);
-                    (
-                        if p >= ring { p - ring } else { p },
-                        if q >= ring { q - ring } else { q },
-                    )
+                    (wrap(round + i), wrap(round + ring - i))
                 };
                 let (p, q) = if p < q { (p, q) } else { (q, p) };
                 if q < n {
-                    rotated |= rotate::<W, P, FUSED>(group, floor, p, q);
+                    // SAFETY: p < q < n.
+                    rotated |= unsafe { rotate::<L, P>(sweeps, p, q) };
                 }
             }
         }
@@ -231,85 +197,155 @@ fn sweeps<const W: usize, const P: usize, const FUSED: bool>(
             return true;
         }
     }
-    n < 2
+    false
 }
 
+/// # Safety
+/// The machine has the instruction set; the group is of `L::W` lanes and `P` parts.
 #[inline(always)]
-fn body<const W: usize, const P: usize, const FUSED: bool>(group: &mut Group<'_>) -> bool {
+unsafe fn body<L: Lanes, const P: usize>(group: &mut Group<'_>) -> bool {
     let n = group.n;
-    let len = n * P * W;
-    let mut total = [0.0; W];
-    for i in 0..n * n * P {
-        let x = *at::<W>(group.a, i);
-        accumulate::<W, FUSED>(&mut total, &x, &x);
-    }
-    // Columns this far below rounding have no direction worth keeping.
-    let negligible = f64::EPSILON / 64.0;
-    let floor = each::<W>(|l| total[l] * negligible * negligible);
-    if !group.v.is_empty() {
-        group.v.fill(0.0);
-        for j in 0..n {
-            put::<W>(group.v, (j * n + j) * P, &[1.0; W]);
+    let len = n * P * L::W;
+    assert!(group.a.len() == n * len && group.s.len() == n * L::W);
+    assert!(group.v.is_empty() || group.v.len() == n * len);
+    let vectors = !group.v.is_empty();
+    let (a, v, s) = (group.a.as_mut_ptr(), group.v.as_mut_ptr(), group.s.as_mut_ptr());
+    // SAFETY: the lengths are those asserted.
+    unsafe {
+        let zero = L::splat(0.0);
+        let mut total = zero;
+        for i in 0..n * n * P {
+            let x = at::<L>(a, i);
+            total = x.mul_add(x, total);
         }
-    }
-    let converged = sweeps::<W, P, FUSED>(group, &floor);
-    for j in 0..n {
-        let mut sum = [0.0; W];
-        for i in 0..n * P {
-            let x = *at::<W>(&group.a[j * len..], i);
-            accumulate::<W, FUSED>(&mut sum, &x, &x);
-        }
-        put(group.s, j, &each::<W>(|l| sum[l].sqrt()));
-    }
-    if !group.v.is_empty() {
-        for j in 0..n {
-            let norm = *at::<W>(group.s, j);
-            for i in 0..n * P {
-                let x = *at::<W>(&group.a[j * len..], i);
-                // A quotient, so that a column of one entry becomes exactly a unit vector.
-                let unit = each::<W>(|l| {
-                    if norm[l] * norm[l] > floor[l] {
-                        x[l] / norm[l]
-                    } else {
-                        0.0
-                    }
-                });
-                put(&mut group.a[j * len..], i, &unit);
+        if vectors {
+            group.v.fill(0.0);
+            for j in 0..n {
+                put(v, (j * n + j) * P, L::splat(1.0));
             }
         }
-    }
-    converged
-}
-
-macro_rules! wider {
-    ($name:ident, $features:literal) => {
-        /// # Safety
-        /// The machine has the features.
-        #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = $features)]
-        unsafe fn $name<const W: usize, const P: usize>(group: &mut Group<'_>) -> bool {
-            body::<W, P, true>(group)
+        // Columns this far below rounding have no direction worth keeping.
+        let negligible = f64::EPSILON / 64.0;
+        let sweeps = Sweeps {
+            n,
+            a,
+            v,
+            vectors,
+            limit: L::splat(group.tolerance * group.tolerance),
+            floor: total.mul(L::splat(negligible * negligible)),
+        };
+        let converged = sweep::<L, P>(&sweeps);
+        for j in 0..n {
+            let column = a.add(j * len);
+            let mut sum = zero;
+            for i in 0..n * P {
+                let x = at::<L>(column, i);
+                sum = x.mul_add(x, sum);
+            }
+            let norm = sum.root();
+            put(s, j, norm);
+            if !vectors {
+                continue;
+            }
+            let kept = sum.above(sweeps.floor);
+            for i in 0..n * P {
+                // A quotient, so that a column of one entry becomes exactly a unit vector.
+                put(column, i, at::<L>(column, i).div(norm).choose(kept, zero));
+            }
         }
-    };
+        converged
+    }
 }
-wider!(body_avx512, "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma");
-wider!(body_avx2, "avx2,fma");
 
-/// Decomposes a group of `W` matrices of `P` parts: on return `a` holds the left vectors (zero where a value is at rounding
-/// level), `v` the right ones, `s` the values, none of them sorted yet.
+/// # Safety
+/// The machine has AVX-512, and the group is of eight lanes.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
+unsafe fn eight_avx512<const P: usize>(group: &mut Group<'_>) -> bool {
+    // SAFETY: passed on.
+    unsafe { body::<Eight, P>(group) }
+}
+
+/// # Safety
+/// The machine has AVX2 and FMA, and the group is of `W` lanes.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn plain_fused<const W: usize, const P: usize>(group: &mut Group<'_>) -> bool {
+    // SAFETY: passed on.
+    unsafe { body::<Plain<W, true>, P>(group) }
+}
+
+/// Decomposes a group of `W` matrices (1 or `LANES`) of `P` parts: on return `a` holds the left vectors (zero where a value is
+/// at rounding level), `v` the right ones, `s` the values, none of them sorted yet.
+///
+/// # Panics
+/// When the arrays have other lengths.
 pub(crate) fn decompose<const W: usize, const P: usize>(group: &mut Group<'_>) -> Result<(), Failure> {
-    let converged = match Isa::detect() {
-        // SAFETY: the machine has what the instruction set says.
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => unsafe { body_avx512::<W, P>(group) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => unsafe { body_avx2::<W, P>(group) },
-        _ => body::<W, P, false>(group),
+    // SAFETY: the machine has what the instruction set says.
+    let converged = unsafe {
+        match Isa::detect() {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 if W == LANES => eight_avx512::<P>(group),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 | Isa::Avx2 => plain_fused::<W, P>(group),
+            _ => body::<Plain<W, false>, P>(group),
+        }
     };
     if converged {
         Ok(())
     } else {
         Err(Failure::NotConverged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_has_the_bits_that_it_has_alone() {
+        for n in 1..=ORDER {
+            let numbers = n * n;
+            let entry = |l: usize, i: usize| ((i * 37 + l * 11 + i * i * 7) % 101) as f64 - 50.0;
+            let mut side_by_side = [
+                vec![0.0; numbers * LANES],
+                vec![0.0; numbers * LANES],
+                vec![0.0; n * LANES],
+            ];
+            for i in 0..numbers {
+                for l in 0..LANES {
+                    side_by_side[0][i * LANES + l] = entry(l, i);
+                }
+            }
+            let run = |parts: &mut [Vec<f64>; 3], lanes: usize| {
+                let [a, v, s] = parts;
+                let mut group = Group {
+                    n,
+                    a,
+                    v,
+                    s,
+                    tolerance: 1e-15,
+                };
+                if lanes == 1 {
+                    decompose::<1, 1>(&mut group).unwrap();
+                } else {
+                    decompose::<LANES, 1>(&mut group).unwrap();
+                }
+            };
+            run(&mut side_by_side, LANES);
+            for l in 0..LANES {
+                let mut alone = [
+                    (0..numbers).map(|i| entry(l, i)).collect::<Vec<_>>(),
+                    vec![0.0; numbers],
+                    vec![0.0; n],
+                ];
+                run(&mut alone, 1);
+                for (many, one) in side_by_side.iter().zip(&alone) {
+                    for (i, x) in one.iter().enumerate() {
+                        assert_eq!(many[i * LANES + l].to_bits(), x.to_bits(), "{n} {l} {i}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -14,6 +14,7 @@ mod solve;
 mod speed;
 mod stack;
 mod svd;
+mod svd_large;
 mod svd_speed;
 
 use crate::*;

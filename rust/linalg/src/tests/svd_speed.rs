@@ -2,9 +2,7 @@
 //! `cargo test --release -p treadle-linalg svd_speed -- --ignored --nocapture`.
 
 use super::dense::{Dense, Random};
-use super::library;
-use crate::{Field, Gauge, Matrices, SvdOut, fallbacks, svd, svdvals};
-use std::sync::atomic::Ordering;
+use crate::{Field, Gauge, Matrices, SvdOut, svd, svdvals};
 use std::time::Instant;
 use treadle_contract::policy::BatchPolicy;
 use treadle_team::{Pool, Token};
@@ -68,79 +66,69 @@ impl<R: crate::RealNumber> Zero for R {
     }
 }
 
-#[test]
-#[ignore = "a measurement"]
+type Row = fn(&mut Token<'_>, usize, usize, usize, usize) -> [f64; 3];
+
 #[allow(clippy::print_stderr)]
-fn svd_speed() {
+fn show(cases: &[(&str, usize, usize, usize, Row)]) {
     let mut pool = Pool::builder().threads(2).build().unwrap();
     let mut two = pool.token().unwrap();
-    let mut one = Token::serial();
-    let mut show = |name: &str,
-                    count,
-                    m,
-                    n,
-                    of: fn(&mut Token<'_>, usize, usize, usize, usize) -> [f64; 3]| {
+    for &(name, count, m, n, of) in cases {
         let runs = if m * n > 400 * 400 { 2 } else { 5 };
-        let (x, y) = (of(&mut one, count, m, n, runs), of(&mut two, count, m, n, runs));
+        let x = of(&mut Token::serial(), count, m, n, runs);
+        let y = of(&mut two, count, m, n, runs);
         eprintln!(
             "{name} {count}x{m}x{n}: full {:.2} reduced {:.2} values {:.2} us; two threads {:.2} {:.2} {:.2}",
             x[0], x[1], x[2], y[0], y[1], y[2]
         );
-    };
-    for (count, n) in [
-        (10_000, 2),
-        (10_000, 4),
-        (2000, 8),
-        (2000, 16),
-        (200, 24),
-        (200, 32),
-        (100, 64),
-        (10, 128),
-    ] {
-        show("f64", count, n, n, row::<f64>);
-    }
-    show("f64 one", 1, 4, 4, row::<f64>);
-    show("f64", 1000, 60, 3, row::<f64>);
-    for n in [256, 512, 1024] {
-        show("f64", 1, n, n, row::<f64>);
-    }
-    for n in [64, 256, 512] {
-        show("f32", 1, n, n, row::<f32>);
-        show("c64", 1, n, n, row::<num_complex::Complex32>);
-        show("c128", 1, n, n, row::<num_complex::Complex64>);
-    }
-    for (count, n) in [(2000, 4), (500, 16)] {
-        show("f32", count, n, n, row::<f32>);
-        show("c64", count, n, n, row::<num_complex::Complex32>);
-        show("c128", count, n, n, row::<num_complex::Complex64>);
     }
 }
 
-/// How often the library of nasty matrices falls back.
 #[test]
 #[ignore = "a measurement"]
-#[allow(clippy::print_stderr)]
-fn svd_fallbacks() {
-    fn all<T: Field>() {
-        for n in [33, 64, 100, 128, 200, 256] {
-            for (name, a) in library::square::<T>(n) {
-                let before = [&fallbacks::DIVIDE_AND_CONQUER, &fallbacks::ITERATION]
-                    .map(|x| x.load(Ordering::Relaxed));
-                super::svd_of(&a, false, Gauge::Raw).unwrap();
-                super::svdvals_of(&a).unwrap();
-                let after = [&fallbacks::DIVIDE_AND_CONQUER, &fallbacks::ITERATION]
-                    .map(|x| x.load(Ordering::Relaxed));
-                if before != after {
-                    eprintln!(
-                        "{} {name} {n}: {before:?} to {after:?}",
-                        std::any::type_name::<T>()
-                    );
-                }
-            }
-        }
+fn svd_speed_of_batches() {
+    for (count, m, n) in [
+        (10_000, 2, 2),
+        (10_000, 4, 4),
+        (2000, 8, 8),
+        (1000, 16, 16),
+        (100, 24, 24),
+        (100, 32, 32),
+        (30, 64, 64),
+        (5, 128, 128),
+        (1, 4, 4),
+        (1, 16, 16),
+        (1000, 60, 3),
+    ] {
+        show(&[("f64", count, m, n, row::<f64>)]);
     }
-    all::<f64>();
-    all::<f32>();
-    all::<num_complex::Complex64>();
-    all::<num_complex::Complex32>();
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn svd_speed_of_types() {
+    for (count, n) in [(2000, 4), (500, 16), (10, 64), (1, 256)] {
+        show(&[
+            ("f32", count, n, n, row::<f32>),
+            ("c64", count, n, n, row::<num_complex::Complex32>),
+            ("c128", count, n, n, row::<num_complex::Complex64>),
+        ]);
+    }
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn svd_speed_of_large_ones() {
+    for n in [256, 512, 1024] {
+        show(&[("f64", 1, n, n, row::<f64>)]);
+    }
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn svd_speed_of_types_at_512() {
+    show(&[
+        ("f32", 1, 512, 512, row::<f32>),
+        ("c64", 1, 512, 512, row::<num_complex::Complex32>),
+        ("c128", 1, 512, 512, row::<num_complex::Complex64>),
+    ]);
 }

@@ -178,6 +178,12 @@ impl Linalg {
     /// NonFiniteError, NotConvergedError
     ///     With ``.index``, the lowest failing item of the batch.
     ///
+    /// Notes
+    /// -----
+    /// Threads are the engine's, one or more for each matrix, and do not change a bit. Matrices of at most 20 rows or
+    /// columns go through one-sided Jacobi rotations, eight side by side; larger ones through a bidiagonal form and divide
+    /// and conquer (Gu and Eisenstat, 1995), whose factors are held against the matrix before they are returned.
+    ///
     /// Examples
     /// --------
     /// >>> import numpy as np, treadle as td
@@ -228,6 +234,11 @@ impl Linalg {
     ///     For fewer than two axes.
     /// NonFiniteError, NotConvergedError
     ///     With ``.index``, the lowest failing item of the batch.
+    ///
+    /// Notes
+    /// -----
+    /// Threads are the engine's and do not change a bit. Matrices of more than 20 rows and columns go through a bidiagonal form
+    /// and the shifted qd algorithm (Fernando and Parlett, 1994).
     ///
     /// Examples
     /// --------
