@@ -231,8 +231,29 @@ def test_a_stream_that_its_own_lane_drops_lets_go_of_the_file_in_the_end(make_la
                 break
         except td.LaneError:
             assert time.monotonic() < end
+            # What the lanes' threads leave goes with the next call into the package.
+            assert lanes.describe()
             time.sleep(0.005)
     assert not lanes.busy
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_leaving_a_block_of_lanes_tells_what_the_file_did_not_take(tmp_path, monkeypatch, fails):
+    def full(self, head, payload):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Checkpoint, "_write", full)
+    with td.CpuEngine.serial() as engine:
+        with pytest.raises(ValueError if fails else td.LaneError, match="mine" if fails else "No space left") as caught:
+            with td.Lanes([engine]) as lanes:
+                stream = td.imap_in_lanes(
+                    lambda item, engine: item, itertools.count(), lanes, checkpoint=tmp_path / "sweep"
+                )
+                assert next(stream) == 0
+                if fails:
+                    raise ValueError("mine")
+        assert fails or caught.value.results[0] == 0
+        assert lanes.closed
 
 
 def test_wrong_arguments_touch_no_file(lanes, tmp_path):

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 import weakref
+from pathlib import Path
 
 import pytest
 
@@ -382,6 +383,41 @@ def test_a_thread_that_does_not_start_is_told_at_once():
         with pytest.raises(td.LaneThreadError):
             td.LaneExecutor(lanes)
         assert not lanes.busy
+
+
+FEW_THREADS = """
+import resource, treadle as td
+lanes = td.Lanes([td.CpuEngine.serial() for _ in range(3)], stack_bytes=4 << 30)
+with open("/proc/self/statm") as statm:
+    used = int(statm.read().split()[0]) * resource.getpagesize()
+limit = resource.getrlimit(resource.RLIMIT_AS)
+# Room for one stack or two of three.
+resource.setrlimit(resource.RLIMIT_AS, (used + {room} * (4 << 30) + (2 << 30), limit[1]))
+begun = []
+def body(lane):
+    begun.append(lane.index)
+    lane.control.wait()
+for call in (
+    lambda: td.LaneExecutor(lanes),
+    lambda: lanes.run(body),
+    lambda: td.map_in_lanes(lambda item, engine: td.current_lane().control.wait(), range(3), lanes),
+    lambda: td.imap_in_lanes(lambda item, engine: item, range(3), lanes),
+):
+    try:
+        call()
+    except td.LaneThreadError as error:
+        print("lane", error.lane, lanes.busy)
+resource.setrlimit(resource.RLIMIT_AS, limit)
+with td.LaneExecutor(lanes) as executor:
+    print(list(executor.map(abs, [-1, -2])))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+@pytest.mark.parametrize("room", [0, 1, 2])
+def test_when_a_later_thread_does_not_start_those_that_did_end(run_python, room):
+    done = run_python("-W", "ignore", "-c", FEW_THREADS.format(room=room), timeout=30)
+    assert done.stdout.splitlines() == [f"lane {room} False"] * 4 + ["[1, 2]"], done.stderr
 
 
 def test_calls_carry_the_context_of_their_submit(executor):

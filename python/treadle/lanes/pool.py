@@ -202,14 +202,17 @@ class Lanes(_native.Lanes):
         # An iterator of imap_in_lanes or an executor that is still at hand ends here; otherwise the refusal to close
         # lanes in use would hide the exception that leaves the block.
         user = None if self._last_user is None else self._last_user()
-        if user is not None:
-            # Another thread that is inside a stream's next() keeps it; then the lanes refuse to close.
-            with contextlib.suppress(ValueError):
-                if hasattr(user, "leave"):
-                    user.leave(failed=kind is not None)
-                else:
-                    user.close()
-        self.close()
+        try:
+            if user is not None:
+                # Another thread that is inside a stream's next() keeps it; then the lanes refuse to close. And what a
+                # checkpoint has to say hides no exception that leaves the block.
+                with contextlib.suppress(ValueError, *(() if kind is None else (LaneError,))):
+                    if hasattr(user, "leave"):
+                        user.leave(failed=kind is not None)
+                    else:
+                        user.close()
+        finally:
+            self.close()
 
     def describe(self) -> list[dict[str, Any]]:
         """Return what each lane is and has done.

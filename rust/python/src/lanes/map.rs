@@ -94,6 +94,16 @@ impl MapWork {
         self.halt();
     }
 
+    /// Somebody called `cancel()`, or another lane's thread did not start: nothing starts any more.
+    #[inline]
+    fn look_for_cancel(&self) {
+        // A map that cancels its control has stopped its source before.
+        if self.control.is_cancelled() && !self.source.is_stopped() {
+            self.cancelled.store(true, Ordering::Release);
+            self.source.stop();
+        }
+    }
+
     /// Keeps a result, or hands it to whoever waits for it.
     #[inline]
     fn deliver(&self, out: &mut LaneMap, index: usize, value: Py<PyAny>) {
@@ -222,12 +232,8 @@ impl LaneWork for MapWork {
         let tally = &self.tallies[lane];
         let mut yielded = Instant::now();
         loop {
-            if self.control.is_cancelled() && !self.source.is_stopped() {
-                // Not the map's own doing: somebody called cancel().
-                self.cancelled.store(true, Ordering::Release);
-                self.source.stop();
-            }
-            let (index, item) = match self.source.next(py) {
+            self.look_for_cancel();
+            let (index, item) = match self.source.next(py, || self.look_for_cancel()) {
                 Ok((next, wake)) => {
                     if wake {
                         self.control.ring();

@@ -56,9 +56,13 @@ impl Source {
         }
     }
 
-    /// The next item and whether the feeding thread has to be woken. Waits detached.
+    /// The next item and whether the feeding thread has to be woken. Waits detached, and calls `waits` now and then.
     #[inline]
-    pub(super) fn next<'py>(&self, py: Python<'py>) -> PyResult<(Option<(usize, Bound<'py, PyAny>)>, bool)> {
+    pub(super) fn next<'py>(
+        &self,
+        py: Python<'py>,
+        waits: impl Fn(),
+    ) -> PyResult<(Option<(usize, Bound<'py, PyAny>)>, bool)> {
         match self {
             Source::Tuple(queue, items) => {
                 let Some(index) = queue.claim() else {
@@ -76,6 +80,7 @@ impl Source {
             Source::Fed(feed) => {
                 let mut answer = feed.take(Duration::ZERO);
                 while matches!(answer.0, Taken::Later) {
+                    waits();
                     answer = py.detach(|| feed.take(PATIENCE));
                 }
                 Ok(match answer {

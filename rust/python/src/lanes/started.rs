@@ -1,10 +1,11 @@
 //! A run that goes on until its bodies return: what an executor serves its queue from.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use treadle_lanes::{End, Started};
+use treadle_lanes::Started;
 
 use super::body::BodyWork;
 use super::caller::wait_for_lanes;
@@ -64,8 +65,16 @@ pub(super) fn _start_lanes(
     let tickets = Ticket::for_lanes(py, this.lent(), this.lane_threads(), &shared, None)?;
     held.keep();
     let release = Release(lanes.clone().unbind());
+    let all_there = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&all_there);
     let run = move |mut lane: treadle_lanes::Lane<'_, Ticket>| {
         let index = lane.index();
+        // A body may wait for what only a run that has begun brings: none begins before every thread is there.
+        let ready = || gate.load(Ordering::Acquire) || lane.control().is_cancelled();
+        lane.control().wait_for_lanes_or(None, ready);
+        if !gate.load(Ordering::Acquire) {
+            return Err(PyRuntimeError::new_err("another lane's thread did not start"));
+        }
         release.0.get().run_one(index, lane.resource(), &work, &|| {
             work.control.cancel();
             Python::attach(|py| {
@@ -76,9 +85,12 @@ pub(super) fn _start_lanes(
         })
     };
     let started = py.detach(|| this.lane_threads().start(&control, tickets, Arc::new(run)));
+    let started = started.map_err(|error| raise(py, error))?;
+    all_there.store(true, Ordering::Release);
+    control.ring();
     Ok(LaneRun {
         control: shared,
-        started: Mutex::new(Some(started.map_err(|error| raise(py, error))?)),
+        started: Mutex::new(Some(started)),
         generation: this.generation(),
     })
 }
@@ -113,7 +125,7 @@ impl LaneRun {
             let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
             started.take().map(Started::join)
         });
-        drop(ends.map(Vec::<End<_, _>>::from));
+        drop(ends);
         interrupt.map_or(Ok(()), Err)
     }
 }
