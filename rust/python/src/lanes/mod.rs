@@ -11,6 +11,7 @@ mod feeder;
 mod lane;
 mod map;
 mod pool;
+mod ranks;
 mod source;
 mod stream;
 
@@ -24,5 +25,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<lane::Lane>()?;
     module.add_class::<pool::Lanes>()?;
     module.add_class::<stream::LaneStream>()?;
+    ranks::register(module)?;
     module.add_function(wrap_pyfunction!(lane::current_lane, module)?)
 }
