@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from treadle import interop
+from treadle import interop, mpi
 from treadle._native import Plan, PlanCache, Pool, __version__, cpu_provider_id
 from treadle.engines import CpuEngine, EngineSpec
 from treadle.exceptions import (
@@ -61,6 +61,7 @@ from treadle.lanes import (
     Lanes,
     current_lane,
     imap_in_lanes,
+    ipmap_lanes,
     map_in_lanes,
     pmap_lanes,
 )
@@ -119,7 +120,9 @@ __all__ = [
     "current_lane",
     "imap_in_lanes",
     "interop",
+    "ipmap_lanes",
     "map_in_lanes",
+    "mpi",
     "pmap_lanes",
     "show_versions",
 ]

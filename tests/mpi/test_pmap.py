@@ -400,31 +400,52 @@ def test_a_world_of_one_needs_no_mpi(treadle_lanes):
         td.pmap_lanes(len, [1], treadle_lanes, comm=3)
 
 
-def test_messages_that_are_no_messages_are_typed_errors():
+def test_what_arrives_and_is_no_message_is_told_and_not_raised():
     pytest.importorskip("mpi4py")
     script = """
-import struct
+import time, warnings
 from mpi4py import MPI
-import treadle as td
-from treadle.lanes.wire import Wire, READY
+from treadle import _native
+from treadle.lanes.wire import Wire, pack, unpack
+import numpy as np
+
 comm = MPI.COMM_SELF.Dup()
 wire = Wire(comm)
-header = struct.Struct("<4sHBBQ")
-good = header.pack(b"TRDL", 1, READY, 1, 5)
-for bad in (b"", b"short", header.pack(b"JUNK", 1, 0, 1, 0), header.pack(b"TRDL", 2, 0, 1, 0),
-            header.pack(b"TRDL", 1, 99, 1, 0), good + b"1234", good + b"123456"):
-    request = comm.Isend([bad, MPI.BYTE], dest=0, tag=0)
-    try:
-        wire.poll()
-    except td.PmapError as error:
-        assert (error.kind, error.rank) == ("protocol", 0), error
-    else:
-        raise SystemExit(f"taken: {bad}")
+worker = _native.RankWorker(0.0, root=0, ping=1.0, silence=None, grace=5.0)
+worker.ready(0.0, 3)
+[(to, good, inline, attached)] = worker.outbox()
+assert (to, inline, attached, len(good)) == (0, [], [], 48)
+
+def arrived(data):
+    request = comm.Isend([data, MPI.BYTE], dest=0, tag=0)
+    [one] = wire.poll()
     request.Wait()
-wire.send(0, READY, {"a": 1}, [b"xyz", b""])
-message = wire.poll()
-assert (message.kind, message.content, message.buffers) == (READY, {"a": 1}, [bytearray(b"xyz"), bytearray()])
-assert wire.poll() is None and wire.settle()
+    return one
+
+bad_ones = [b"", b"short", good[:-1], good + b"1", b"JUNK" + good[4:]]
+for bad in [*bad_ones, good[:4] + bytes([9]) + good[5:], good[:6] + bytes([99]) + good[7:]]:
+    one = arrived(bad)
+    assert one.frame is None and one.fault, bad
+one = arrived(good)
+assert (one.source, one.frame.kind, one.frame.attached) == (0, 0, [])
+
+# A payload with small and large buffers arrives whole and writeable.
+value = {"a": np.arange(3.0), "b": np.arange(100_000.0), "c": np.arange(1000.0)}
+worker.fault(0.0, pack(value), False)
+wire.post(worker.outbox())
+root = _native.RankRoot(0.0, rank=1, ranks=2, lanes=0, batch=1, prefetch=False, on_failure="raise", deadline=None,
+                        streams=False, window=None, total=None, ping=1.0, silence=None, grace=5.0)
+messages = [one]
+end = time.monotonic() + 20
+while len(messages) < 2 and time.monotonic() < end:
+    messages += wire.poll()
+assert wire.settle()
+assert root.receive(0.0, 0, messages[0].frame, messages[0].attached) == []
+[(index, how, packed, rank)] = root.receive(0.0, 0, messages[1].frame, messages[1].attached)
+got = unpack(packed)
+assert (index, how, rank, sorted(got)) == (2**64 - 1, 2, 0, ["a", "b", "c"])
+for name, array in value.items():
+    assert (got[name] == array).all() and got[name].flags.writeable
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

@@ -158,6 +158,11 @@ class Verdict:
         #: The exception behind it, on the rank where it happened.
         self.cause: BaseException | None = None
 
+    @property
+    def is_error(self) -> bool:
+        """Whether every rank raises something."""
+        return self.failed is not None or self.other is not None
+
     def state(self) -> tuple[Any, ...]:
         """Return plain values and bytes."""
         return (self.failed and self.failed.state(), self.other)

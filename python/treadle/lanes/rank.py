@@ -5,22 +5,23 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Self
 
 from .. import _native
 from ..exceptions import InternalError, LaneCancelledError
-from . import wire
 from .outcome import DONE, FAILED, FATAL, SKIPPED, WIRE, Failed, item_text
-from .wire import BROKEN, DRAIN, END, READY, RESULT, STOP, TASK, Wire, pack, unpack
+from .presence import GRACE_SECONDS, PING_SECONDS, Presence
+from .wire import Arrived, Packed, Wire, pack, unpack, weight
 
 #: The coordinator sleeps between these, the longer the longer nothing happens.
-SHORTEST_SLEEP, LONGEST_SLEEP = 50e-6, 1e-3
+SHORTEST_SLEEP, LONGEST_SLEEP = 50e-6, 2e-3
+#: Before it sleeps it looks so often whether something has come, once something has.
+EAGER_LOOKS, EAGER_TRANSFERS = 20, 2000
 
 #: An item that a lane has done: its index, how it ended, its value or failure, the value as it travels, the seconds.
-Ended = tuple[int, int, Any, Any, float]
+Ended = tuple[int, int, Any, "Packed | None", float]
 
 
 class Interrupts:
@@ -64,29 +65,35 @@ class Lodge:
     def __init__(
         self,
         fn: Callable[[Any, Any], Any],
+        lanes: _native.Lanes,
         *,
         retries: int,
         stop_on_error: bool,
         rank: int,
-        lanes: int,
-        count: Callable[[int, float], object],
+        is_root: bool,
     ) -> None:
         self._fn = fn
-        #: Told the lane and the seconds of every item that ran.
-        self._count = count
-        self._retries = retries
-        self._stop_on_error = stop_on_error
-        self.rank = rank
         self._lanes = lanes
+        self.rank = rank
+        self._is_root = is_root
+        self._desk = _native.RankDesk(retries, stop_on_error)
         self._queue: SimpleQueue[tuple[int, Any] | None] = SimpleQueue()
+        self._ended: SimpleQueue[Ended] = SimpleQueue()
         self._assigned: set[int] = set()
-        self._cutoff = 1 << 62
-        self.ended: deque[Ended] = deque()
-        self.wake = threading.Event()
-        self.control: Any = None
+        #: What a lane ended while the coordinator waited for it.
+        self._first: Ended | None = None
         #: The failures of this rank with their own exceptions, for the end of the map.
         self.failures: dict[int, Failed] = {}
-        self.stopped = False
+        self._closed = False
+        # The lanes start last: they use all of this.
+        self._run: _native.RankRun | None = None
+        self._run = lanes._begin_on_rank(self._body, rank)
+        self._control = self._run.control
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    # --- for the coordinator -----------------------------------------------------------------------------------
 
     def add(self, index: int, item: Any) -> None:
         """Give the lanes an item."""
@@ -95,31 +102,39 @@ class Lodge:
 
     def stop_at(self, cutoff: int) -> None:
         """No item at or above ``cutoff`` starts any more; bodies that look at their control are told."""
-        self._cutoff = min(self._cutoff, cutoff)
-        self.stopped = True
-        if self.control is not None:
-            self.control.cancel()
+        self._desk.stop_at(cutoff)
+        self._control.cancel()
 
-    def close(self) -> None:
-        """Let the lanes end once they have nothing left."""
-        for _ in range(self._lanes):
-            self._queue.put(None)
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether a body called cancel(), as opposed to the map's own stop."""
+        return self._control.cancelled and not self._desk.stopped
+
+    def rest(self, seconds: float) -> bool:
+        """Sleep until a lane has done something; tell whether one has."""
+        try:
+            self._first = self._ended.get(timeout=seconds)
+        except Empty:
+            return False
+        return True
 
     def take_ended(self) -> list[Ended]:
         """Return what the lanes have done since the last call."""
         got = []
-        while self.ended:
-            ended = self.ended.popleft()
-            self._assigned.discard(ended[0])
-            got.append(ended)
-        return got
+        if self._first is not None:
+            got.append(self._first)
+            self._first = None
+        while not self._ended.empty():
+            got.append(self._ended.get())
+        self._assigned.difference_update([ended[0] for ended in got])
+        return got or self._lost()
 
-    def lost(self) -> list[Ended]:
+    def _lost(self) -> list[Ended]:
         """Return items that will never end because lanes are gone, as failures; none while all lanes live."""
-        if self.control is None or self.control._lanes_running >= self._lanes or self.ended:
+        if self._closed or self._control._lanes_running >= len(self) or not self._ended.empty():
             return []
         self.stop_at(0)
-        got = []
+        got: list[Ended] = []
         for index in sorted(self._assigned):
             error = InternalError(f"a lane of rank {self.rank} ended before item {index} was done")
             failed = Failed(index, FATAL, error, lane=None, rank=self.rank)
@@ -128,171 +143,236 @@ class Lodge:
         self._assigned.clear()
         return got
 
-    def body(self, lane: Any) -> None:
+    def fail_early(self, index: int, error: BaseException) -> None:
+        """An item of this rank cannot be given to the lanes."""
+        failed = Failed(index, WIRE, error, rank=self.rank)
+        self.failures[index] = failed
+        self.stop_at(index)
+        self._ended.put((index, WIRE, failed, None, 0.0))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the lanes have nothing that they could still be running."""
+        return not self._assigned or self._control._lanes_running == 0
+
+    def close(self) -> None:
+        """Let the lanes end once they have nothing left."""
+        if not self._closed:
+            self._closed = True
+            for _ in range(len(self)):
+                self._queue.put(None)
+
+    def join(self) -> BaseException | None:
+        """Wait for the lanes and give them back; return what went wrong with the lanes themselves."""
+        self.close()
+        run, self._run = self._run, None
+        try:
+            if run is not None:
+                run.join()
+        except BaseException as error:
+            return error
+        return None
+
+    # --- in the lanes ------------------------------------------------------------------------------------------
+
+    def _body(self, lane: Any) -> None:
         """Take items until there are none. Runs in each lane."""
+        count, index_of_lane = self._lanes._count, lane.index
         while (task := self._queue.get()) is not None:
-            index, item = task
-            begun = time.perf_counter()
-            ended = self._evaluate(lane, index, item)
+            ended = self._evaluate(lane, *task)
             if ended[1] != SKIPPED:
-                self._count(lane.index, time.perf_counter() - begun)
-            self.ended.append(ended)
-            del task, item, ended
-            self.wake.set()
+                count(index_of_lane, ended[4])
+            self._ended.put(ended)
+            del task, ended
 
     def _evaluate(self, lane: Any, index: int, item: Any) -> Ended:
-        if index >= self._cutoff:
+        desk = self._desk
+        if not desk.admits(index):
             return (index, SKIPPED, None, None, 0.0)
-        begun = time.perf_counter()
-        for left in range(self._retries, -1, -1):
+        begun, failures = time.perf_counter(), 0
+        while True:
             try:
                 value = self._fn(item, lane.engine)
                 break
             except Exception as caught:
-                if not left or self._gives_up(lane, index, caught):
+                gave_up = isinstance(caught, LaneCancelledError)
+                if not desk.again(index, failures, lane.control.cancelled, gave_up):
                     return self._failed(lane, index, item, FAILED, caught, begun)
+                failures += 1
             except BaseException as caught:
                 if type(caught).__name__ == "PanicException":
                     error = InternalError(f"a fault inside treadle, in a callback: {caught}; please report it")
                     return self._failed(lane, index, item, FAILED, error, begun)
                 return self._failed(lane, index, item, FATAL, caught, begun)
-        # The value of the root's own lanes is packed as well: whether an item fails must not depend on its rank.
+        seconds = time.perf_counter() - begun
         try:
             packed = pack(value)
-            unpack(packed)
+            # The value of the root's own lanes never travels, but whether an item fails must not depend on its rank.
+            if self._is_root:
+                unpack(packed)
         except BaseException as caught:  # the value's own code raised it, whatever it is
             return self._failed(lane, index, item, WIRE, caught, begun)
-        return (index, DONE, value, packed, time.perf_counter() - begun)
-
-    def _gives_up(self, lane: Any, index: int, error: Exception) -> bool:
-        """Whether an item is not tried again although tries are left."""
-        if index >= self._cutoff:
-            return True
-        # A failure above it also cancels the control, and must not decide whether this item fails.
-        return lane.control.cancelled and (not self.stopped or isinstance(error, LaneCancelledError))
+        return (index, DONE, value if self._is_root else None, packed, seconds)
 
     def _failed(self, lane: Any, index: int, item: Any, how: int, error: BaseException, begun: float) -> Ended:
         failed = Failed(index, how, error, lane=lane.index, rank=self.rank, item=item_text(item))
         self.failures[index] = failed
-        if how == FATAL:
-            self.stop_at(0)
-        elif self._stop_on_error or how == WIRE:
-            self.stop_at(index)
+        if self._desk.ended(index, how):
+            self._control.cancel()
         return (index, how, failed, None, time.perf_counter() - begun)
 
 
 class Sleeper:
-    """Sleeps longer and longer while nothing happens, and wakes at once when a lane has done something."""
+    """Sleeps longer and longer while nothing happens; a few looks come first, and no more than a few.
 
-    def __init__(self, wake: threading.Event) -> None:
-        self._wake = wake
+    Ended by a lane that has done something, by the time, and never by a message: those are looked for in between.
+    """
+
+    def __init__(self, lodge: Lodge | None) -> None:
+        self._lodge = lodge
         self._next = SHORTEST_SLEEP
+        self._looks = 0
 
-    def rest(self, *, busy: bool) -> None:
+    def rest(self, *, busy: bool, transfers: bool) -> None:
         """Sleep unless something just happened."""
         if busy:
-            self._next = SHORTEST_SLEEP
+            self._next, self._looks = SHORTEST_SLEEP, 0
             return
-        if self._wake.wait(self._next):
-            self._wake.clear()
-            self._next = SHORTEST_SLEEP
-        else:
-            self._next = min(self._next * 1.5, LONGEST_SLEEP)
+        self._looks += 1
+        if self._looks <= (EAGER_TRANSFERS if transfers else EAGER_LOOKS):
+            time.sleep(0)
+            return
+        if self._lodge is None:
+            time.sleep(self._next)
+        elif self._lodge.rest(self._next):
+            self._next, self._looks = SHORTEST_SLEEP, 0
+            return
+        self._next = min(self._next * 1.5, LONGEST_SLEEP)
 
 
 class Worker:
-    """A rank that is not the root: asks for items, hands them to its lanes, sends back what came of them."""
+    """A rank that is not the root: drives its machine between the communicator and the lanes."""
 
-    def __init__(self, wire: Wire, root: int, lodge: Lodge, lanes: int, interrupts: Interrupts) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        root: int,
+        rank: int,
+        begin: Callable[[], Lodge],
+        interrupts: Interrupts,
+        presence: Presence,
+        abort: Callable[[str], None],
+    ) -> None:
         self._wire = wire
         self._root = root
-        self._lodge = lodge
-        self._lanes = lanes
+        self._rank = rank
         self._interrupts = interrupts
-        self._over = False
-
-    def attend(self, control: Any) -> None:
-        """Talk to the root until it says that the map is over. The coordinator of this rank's lanes."""
-        self._lodge.control = control
+        self._presence = presence
+        self._abort = abort
+        # The root may be away for long, in the caller's own code: its silence is no sign.
+        self._machine = _native.RankWorker(
+            time.monotonic(), root=root, ping=PING_SECONDS, silence=None, grace=GRACE_SECONDS
+        )
+        self.lodge: Lodge | None = None
+        self.failures: dict[int, Failed] = {}
         try:
-            self._wire.send(self._root, READY, self._lanes)
-            self._talk()
-        finally:
-            self._lodge.close()
+            self.lodge = begin()
+            self.failures = self.lodge.failures
+        except BaseException as error:
+            self._fault(error, alive=False)
+        else:
+            self._machine.ready(time.monotonic(), len(self.lodge))
 
-    def withdraw(self, error: BaseException) -> None:
-        """Tell the root that this rank cannot go on, and wait for the end of the map."""
-        if not self._over:
-            self._break(error, alive=False)
-            self._talk()
-
-    def _break(self, error: BaseException, *, alive: bool) -> None:
+    def _fault(self, error: BaseException, *, alive: bool) -> None:
         """End the map on every rank with ``error``; ``alive`` says that this rank's items still come back."""
-        failed = Failed(-1, FATAL, error, rank=self._lodge.rank)
-        self._lodge.failures[-1] = failed
-        self._wire.send(self._root, BROKEN, (failed.state(), alive))
+        failed = Failed(-1, FATAL, error, rank=self._rank)
+        self.failures[-1] = failed
+        self._machine.fault(time.monotonic(), pack(failed.state()), alive)
 
-    def _talk(self) -> None:
-        lodge, sleeper = self._lodge, Sleeper(self._lodge.wake)
-        while not self._over:
-            busy = self._send_ended(lodge.take_ended() or lodge.lost())
-            while (message := self._wire.poll()) is not None:
+    def attend(self) -> tuple[Any, ...]:
+        """Talk to the root until the map is over; return how it ended."""
+        machine, wire, lodge = self._machine, self._wire, self.lodge
+        sleeper, cancelled = Sleeper(lodge), False
+        while not machine.over:
+            busy = self._send_ended()
+            for arrived in wire.poll():
                 busy = True
-                self._obey(message)
+                self._obey(arrived)
             if (raised := self._interrupts.look()) is not None:
-                lodge.stop_at(0)
-                self._break(raised, alive=True)
-            if lodge.control is not None and lodge.control.cancelled and not lodge.stopped:
-                # Not the map's own doing: a body called cancel().
-                lodge.stopped = True
-                self._wire.send(self._root, STOP)
-            self._wire.settle()
-            if not self._over:
-                sleeper.rest(busy=busy)
-        self._wire.send(self._root, DRAIN)
+                if lodge is not None:
+                    lodge.stop_at(0)
+                self._fault(raised, alive=True)
+            now = time.monotonic()
+            if lodge is not None and not cancelled and lodge.was_cancelled:
+                cancelled = True
+                machine.cancel(now)
+            if self._presence.gone(now):
+                machine.lost("its process has ended")
+            machine.tick(now)
+            wire.post(machine.outbox())
+            wire.settle()
+            if not machine.over:
+                sleeper.rest(busy=busy, transfers=wire.transfers)
+        closed = machine.closed()
+        assert closed is not None
+        self._end_lanes()
+        return closed
+
+    def _end_lanes(self) -> None:
+        """Let the lanes end, wherever they are; a verdict comes early when a rank has broken away."""
+        lodge = self.lodge
+        if lodge is None:
+            return
+        if not lodge.is_idle:
+            lodge.stop_at(0)
+            until = time.monotonic() + GRACE_SECONDS
+            while not lodge.is_idle:
+                lodge.take_ended()
+                if time.monotonic() > until:
+                    self._abort(f"rank {self._rank} still runs an item that does not end")
+                time.sleep(LONGEST_SLEEP)
+        lodge.join()
+
+    def settle(self) -> None:
+        """Wait until the last messages have left; the root takes them, or is seen to be gone."""
         while not self._wire.settle():
+            if self._presence.gone(time.monotonic()):
+                return
             time.sleep(SHORTEST_SLEEP)
 
-    def _obey(self, message: wire.Message) -> None:
-        lodge = self._lodge
-        if message.kind == TASK:
-            place = 0
-            for index, data, count in message.content:
-                buffers = message.buffers[place : place + count]
-                place += count
+    def _obey(self, arrived: Arrived) -> None:
+        machine, lodge, now = self._machine, self.lodge, time.monotonic()
+        if arrived.source != self._root:
+            return
+        if arrived.frame is None:
+            order, what = machine.garbled(now, arrived.fault)
+        else:
+            order, what = machine.receive(now, arrived.frame, arrived.attached)
+        if order == "run" and lodge is not None:
+            for index, packed in what:
                 try:
-                    item = unpack((data, buffers))
+                    item = unpack(packed)
                 except BaseException as error:  # the item's own code raised it, whatever it is
-                    failed = Failed(index, WIRE, error, rank=lodge.rank)
-                    lodge.failures[index] = failed
-                    lodge.stop_at(index)
-                    lodge.ended.append((index, WIRE, failed, None, 0.0))
+                    lodge.fail_early(index, error)
                 else:
                     lodge.add(index, item)
-        elif message.kind == STOP:
-            lodge.stop_at(message.content)
-        elif message.kind == END:
-            self._over = True
+        elif order == "stop" and lodge is not None:
+            lodge.stop_at(what)
+        elif order == "end":
+            if lodge is not None and (error := lodge.join()) is not None:
+                self._fault(error, alive=False)
+            machine.drain(now)
 
-    def _send_ended(self, ended: list[Ended]) -> bool:
-        if not ended:
+    def _send_ended(self) -> bool:
+        if self.lodge is None:
             return False
-        content: list[Any] = []
-        buffers: list[Any] = []
-        for index, how, value, packed, seconds in ended:
-            if how == DONE:
-                content.append((index, how, packed[0], len(packed[1]), seconds))
-                buffers.extend(packed[1])
-            else:
-                content.append((index, how, value and value.state(), 0, seconds))
-        self._wire.send(self._root, RESULT, content, buffers)
-        return True
+        machine = self._machine
+        for index, how, value, packed, seconds in self.lodge.take_ended():
+            if how != DONE and how != SKIPPED:
+                packed = pack(value.state())
+            machine.ended(index, how, packed, seconds, 32 if packed is None else weight(packed))
+        return machine.flush(time.monotonic())
 
-
-def run_rank(lanes: _native.Lanes, rank: int, lodge: Lodge, attend: Callable[[Any], Any]) -> BaseException | None:
-    """Run the lanes of this rank with their coordinator; return what went wrong with the lanes themselves."""
-    try:
-        lanes._run_on_rank(lodge.body, attend, rank)
-    except BaseException as error:
-        return error
-    return None
+    def leftovers(self) -> list[Any]:
+        """Return what MPI may still use."""
+        return self._wire.leftovers()

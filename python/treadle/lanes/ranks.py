@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from .. import _native
 from ..exceptions import ArgumentError, EngineClosedError, LaneError, PmapError
+from . import severed
 from .local import check_lanes
 from .options import (
     Progress,
@@ -23,10 +24,14 @@ from .options import (
     length_of,
     progress_of,
 )
-from .outcome import FATAL, Failed, Verdict, describe, received, shared
-from .rank import Interrupts, Lodge, Worker, run_rank
-from .root import Root
-from .wire import Wire
+from .outcome import Verdict, describe, received, shared
+from .preflight import Options, agree, check_threads, duplicate, exchange
+from .presence import Presence
+from .rank import Interrupts, Lodge, Worker
+from .recording import Recording
+from .root import Root, breach
+from .transfer import broadcast
+from .wire import Wire, pack, unpack
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -41,8 +46,6 @@ _LAUNCHED = (
     "MPI_LOCALNRANKS",
     "ALPS_APP_PE",
 )
-#: The exit status of a job that could not be brought to a common end.
-_ABORT = 75
 
 #: True while this process is inside a map across ranks.
 _active = False
@@ -127,14 +130,9 @@ def pmap_lanes(
     ...     td.pmap_lanes(lambda item, engine: item + 1, [1, 2, 3], lanes)
     [2, 3, 4]
     """
-    if _active or _native.current_lane() is not None:
-        raise PmapError(
-            "a map across ranks was started from inside a map; the other ranks are not here to take part. "
-            "Use map_in_lanes over other lanes",
-            kind="reentrant",
-        )
-    world = _world(comm)
-    call = _Call(
+    refuse_inside()
+    world = world_of(comm)
+    call = Call(
         fn=fn,
         items=items,
         lanes=lanes,
@@ -149,14 +147,25 @@ def pmap_lanes(
         checkpoint=checkpoint,
         all_ranks=all_ranks,
     )
-    with _entered():
+    with entered():
         if world is None or world.Get_size() == 1:
             return _alone(call)
         return _together(call, world)
 
 
+def refuse_inside() -> None:
+    """Refuse a call from inside a map."""
+    if _active or _native.current_lane() is not None:
+        raise PmapError(
+            "a map across ranks was started from inside a map; the other ranks are not here to take part. "
+            "Use map_in_lanes over other lanes",
+            kind="reentrant",
+        )
+
+
 @contextmanager
-def _entered() -> Iterator[None]:
+def entered() -> Iterator[None]:
+    """Be inside a map across ranks."""
     global _active
     _active = True
     try:
@@ -165,11 +174,13 @@ def _entered() -> Iterator[None]:
         _active = False
 
 
-class _Call:
+class Call:
     """The arguments of one call."""
 
     def __init__(self, **given: Any) -> None:
         self.__dict__.update(given)
+        #: Where results are looked for and put; none without a checkpoint.
+        self.recording: Recording | None = None
 
     fn: Any
     items: Any
@@ -184,6 +195,8 @@ class _Call:
     progress: Any
     checkpoint: Any
     all_ranks: Any
+    #: Of a stream: how many items may be in flight.
+    window: int | None = None
 
     def check(self, rank: int, size: int) -> None:
         """Refuse what this rank can see to be wrong."""
@@ -218,8 +231,10 @@ class _Call:
 
     total: int | None
     iterator: Iterator[Any]
+    #: The error after which the communicator cannot be freed.
+    severed: PmapError | None = None
 
-    def options(self) -> tuple[Any, ...]:
+    def options(self) -> Options:
         """Return what must be the same on every rank."""
         how = self.on_error if isinstance(self.on_error, str) else "a callable"
         return (
@@ -234,7 +249,7 @@ class _Call:
         )
 
 
-def _world(comm: Any) -> Any:
+def world_of(comm: Any) -> Any:
     """Return the communicator, or None for a world of one that needs no MPI."""
     if comm is None:
         if "mpi4py.MPI" not in sys.modules and not any(name in os.environ for name in _LAUNCHED):
@@ -248,13 +263,13 @@ def _world(comm: Any) -> Any:
                 kind="preflight",
             ) from error
         comm = MPI.COMM_WORLD
-    for name in ("Get_rank", "Get_size", "Dup", "Isend", "Iprobe", "allgather"):
+    for name in ("Get_rank", "Get_size", "Dup", "Isend", "Iprobe", "Iallgather"):
         if not callable(getattr(comm, name, None)):
             raise TypeError(f"comm must be an intracommunicator of mpi4py, not {type(comm).__qualname__}")
     return comm
 
 
-def _alone(call: _Call) -> list[Any]:
+def _alone(call: Call) -> list[Any]:
     """A world of one: the lanes of this process, with the errors of a map across ranks."""
     call.check(0, 1)
     broke: list[Exception] = []
@@ -287,124 +302,141 @@ def _alone(call: _Call) -> list[Any]:
             raise
 
 
-def _together(call: _Call, world: Any) -> list[Any] | None:
-    """More ranks than one: agree, schedule, and end alike."""
-    comm = world.Dup()
+@contextmanager
+def joined(call: Call, world: Any) -> Iterator[tuple[Any, Presence]]:
+    """Agree with the other ranks; give a communicator of the map's own, which is freed unless a rank breaks away."""
+    comm = duplicate(world)
+    kept = False
     try:
-        with Interrupts() as interrupts:
-            rank = comm.Get_rank()
-            _preflight(call, comm)
-            results: list[Any] | None = None
-            if rank == call.root:
-                results = _as_root(call, comm, rank, interrupts)
-            else:
-                _as_worker(call, comm, rank, interrupts)
-            if call.all_ranks:
-                results = _share(call, comm, rank, results)
-        return results
+        rank, size = comm.Get_rank(), comm.Get_size()
+
+        def check() -> Options:
+            call.check(rank, size)
+            check_threads(rank)
+            return call.options()
+
+        cards = agree(comm, check)
+        watched = [other for other in range(size) if other != rank] if rank == call.root else [call.root]
+        try:
+            yield comm, Presence(cards, rank, watched)
+        except PmapError as error:
+            kept = error is call.severed
+            raise
     finally:
-        comm.Free()
+        if not kept:
+            comm.Free()
 
 
-def _preflight(call: _Call, comm: Any) -> None:
-    """Let every rank enter, or none: raise the same error everywhere."""
-    from mpi4py import MPI
-
-    rank, size = comm.Get_rank(), comm.Get_size()
-    own: Exception | None = None
-    try:
-        call.check(rank, size)
-        level = MPI.Query_thread()
-        if level < MPI.THREAD_FUNNELED:
-            raise PmapError(
-                "MPI was initialised for a single thread; lanes need the level 'funneled' at least "
-                "(mpi4py.rc.thread_level, or MPI4PY_RC_THREAD_LEVEL)",
-                kind="preflight",
-                rank=rank,
-            )
-        if level == MPI.THREAD_FUNNELED and not MPI.Is_thread_main():
-            raise PmapError(
-                "MPI was initialised for calls from its main thread only, and this is another one",
-                kind="preflight",
-                rank=rank,
-            )
-    except Exception as error:
-        own = error
-    said = None if own is None else (type(own).__qualname__, str(own))
-    told = comm.allgather((said, None if own is not None else call.options()))
-    failed = [other for other, (error, _) in enumerate(told) if error is not None]
-    if failed:
-        first = failed[0]
-        name, text = told[first][0]
-        if own is not None and len(failed) == size and all(error == told[0][0] for error, _ in told):
-            raise own
-        raise PmapError(f"rank {first} cannot take part: {name}: {text}", kind="preflight", rank=first) from own
-    for other, (_, options) in enumerate(told):
-        for (name, value), (_, first_value) in zip(options, told[0][1], strict=True):
-            if value != first_value:
-                message = f"{name} is {first_value!r} on rank 0 and {value!r} on rank {other}; it must be the same"
-                raise PmapError(message, kind="preflight", rank=other)
-
-
-def _lodge(call: _Call, rank: int, lanes: int) -> Lodge:
-    return Lodge(
-        call.fn,
-        retries=call.retries,
-        stop_on_error=call.on_error == "raise",
-        rank=rank,
-        lanes=lanes,
-        count=call.lanes._count,
-    )
-
-
-def _as_root(call: _Call, comm: Any, rank: int, interrupts: Interrupts) -> list[Any]:
-    lanes = len(call.lanes) if call.root_computes else 0
-    lodge = None
-    if lanes:
-        with _aborting(comm):
-            lodge = _lodge(call, rank, lanes)
-    with progress_of(call.progress, call.total) as report:
-        root = Root(
-            rank,
-            comm.Get_size(),
-            Wire(comm),
-            lodge,
-            lanes,
-            call.iterator,
-            interrupts,
-            on_error=call.on_error,
-            batch_size=call.batch_size,
-            prefetch=call.prefetch,
-            deadline=call.deadline,
-            progress=report,
-            total=call.total,
-        )
-        with _aborting(comm):
-            error = None
-            if lodge is None:
-                root.attend(None)
-            else:
-                error = run_rank(call.lanes, rank, lodge, root.attend)
-                if error is not None and not root.is_ended:
-                    root.withdraw(error)
-            verdict, results = root.verdict()
-            told = _tell(comm, rank, error, verdict)
-        _raise_alike(told, rank, lodge, error, verdict)
+def _together(call: Call, world: Any) -> list[Any] | None:
+    """More ranks than one: agree, schedule, and end alike."""
+    with joined(call, world) as (comm, presence), Interrupts() as interrupts:
+        rank = comm.Get_rank()
+        results: list[Any] | None = None
+        if rank == call.root:
+            with progress_of(call.progress, call.total) as report:
+                root = root_of(call, comm, interrupts, presence, report)
+                results = _as_root(call, comm, root)
+        else:
+            as_worker(call, comm, interrupts, presence)
+        if call.all_ranks:
+            results = _share(call, comm, rank, results)
     return results
 
 
-def _as_worker(call: _Call, comm: Any, rank: int, interrupts: Interrupts) -> None:
-    with _aborting(comm):
-        lodge = _lodge(call, rank, len(call.lanes))
-        worker = Worker(Wire(comm), call.root, lodge, len(call.lanes), interrupts)
-        error = run_rank(call.lanes, rank, lodge, worker.attend)
-        if error is not None:
-            worker.withdraw(error)
-        told = _tell(comm, rank, error, None)
-    _raise_alike(told, rank, lodge, error, Verdict())
+def root_of(
+    call: Call,
+    comm: Any,
+    interrupts: Interrupts,
+    presence: Presence | None,
+    report: Progress | None,
+    *,
+    streams: bool = False,
+    window: int | None = None,
+) -> Root:
+    """Start the lanes of the root, if it has any, and its machine."""
+    rank = comm.Get_rank()
+    with aborting(comm):
+        return Root(
+            rank,
+            comm.Get_size(),
+            Wire(comm),
+            (lambda: _lodge(call, rank)) if call.root_computes else None,
+            call.iterator,
+            interrupts,
+            presence,
+            lambda why: severed.abort(comm, why),
+            lanes=len(call.lanes),
+            on_error=call.on_error,
+            batch_size=call.batch_size,
+            prefetch=bool(call.prefetch),
+            deadline=call.deadline,
+            progress=report,
+            total=call.total,
+            streams=streams,
+            window=window,
+            recording=call.recording,
+        )
 
 
-def _share(call: _Call, comm: Any, rank: int, results: list[Any] | None) -> list[Any]:
+def _lodge(call: Call, rank: int) -> Lodge:
+    return Lodge(
+        call.fn,
+        call.lanes,
+        retries=call.retries,
+        stop_on_error=call.on_error == "raise",
+        rank=rank,
+        is_root=rank == call.root,
+    )
+
+
+def _as_root(call: Call, comm: Any, root: Root) -> list[Any]:
+    results: list[Any] = []
+    with aborting(comm):
+        while not root.is_settled:
+            root.step()
+            results += root.take()
+        verdict = root.finish()
+        results += root.take()
+        results += root.filled
+    raise_alike(call, root, verdict, verdict.state())
+    return results
+
+
+def raise_alike(call: Call, side: Root | Worker, verdict: Verdict, state: tuple[Any, ...]) -> None:
+    """Raise what every rank raises; what was left behind by a rank that broke away is kept."""
+    other = state[1]
+    if other is not None and other[0] == "PmapError" and (other[2]["kind"] == "rank_lost" or "index" in other[2]):
+        severed.keep(side.leftovers())
+        error = PmapError(other[1], **other[2])
+        call.severed = error
+        raise error
+    verdict.raise_on(side.failures, state)
+
+
+def as_worker(call: Call, comm: Any, interrupts: Interrupts, presence: Presence) -> None:
+    """Take part in a map until the root says how it ended; raise what every rank raises."""
+    rank = comm.Get_rank()
+    with aborting(comm):
+        worker = Worker(
+            Wire(comm),
+            call.root,
+            rank,
+            lambda: _lodge(call, rank),
+            interrupts,
+            presence,
+            lambda why: severed.abort(comm, why),
+        )
+        closed = worker.attend()
+        if closed[0] == "verdict":
+            state = unpack(closed[2])
+            worker.settle()
+        else:
+            kind, other, text = closed
+            state = (None, breach(kind, other, None, text))
+    raise_alike(call, worker, Verdict(), state)
+
+
+def _share(call: Call, comm: Any, rank: int, results: list[Any] | None) -> list[Any]:
     """Give every rank the results, or raise the same on all: nothing is sent that the root cannot pack."""
     told: list[tuple[bool, Any]] = []
     failure: tuple[int, str, int] | None = None
@@ -414,8 +446,9 @@ def _share(call: _Call, comm: Any, rank: int, results: list[Any] | None) -> list
         except Exception as error:
             failure = (index, describe(error), rank)
             break
-    with _aborting(comm):
-        failure, told = comm.bcast((failure, [] if failure else told), root=call.root)
+    with aborting(comm):
+        packed = pack((failure, [] if failure else told)) if rank == call.root else None
+        failure, told = unpack(broadcast(comm, packed, call.root))
     if results is None:
         results = []
         for index, content in enumerate(told):
@@ -424,8 +457,9 @@ def _share(call: _Call, comm: Any, rank: int, results: list[Any] | None) -> list
             except Exception as error:
                 failure = (index, describe(error), rank)
                 break
-    with _aborting(comm):
-        failures = [other for other in comm.allgather(failure) if other is not None]
+    with aborting(comm):
+        failures = [unpack((other, [])) for other in exchange(comm, pack(failure)[0])]
+    failures = [other for other in failures if other is not None]
     if failures:
         index, what, where = min(failures)
         message = f"result {index} cannot be given to every rank: {what}; use all_ranks=False, or results that pickle"
@@ -433,34 +467,12 @@ def _share(call: _Call, comm: Any, rank: int, results: list[Any] | None) -> list
     return results
 
 
-#: What each rank says at the end: what broke its lanes, and, on the root, the verdict.
-_Told = list[tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]]
-
-
-def _tell(comm: Any, rank: int, error: BaseException | None, verdict: Verdict | None) -> _Told:
-    broke = None if error is None else Failed(-1, FATAL, error, rank=rank).state()
-    told: _Told = comm.allgather((broke, None if verdict is None else verdict.state()))
-    return told
-
-
-def _raise_alike(told: _Told, rank: int, lodge: Lodge | None, error: BaseException | None, verdict: Verdict) -> None:
-    """Raise the same on every rank: what ended the map at once, then broken lanes, then what the root found."""
-    [state] = [state for _, state in told if state is not None]
-    broken = next(((where, broke) for where, (broke, _) in enumerate(told) if broke is not None), None)
-    ended_at_once = state[0] is not None and state[0][1] == FATAL
-    if broken is not None and not ended_at_once:
-        where, broke = broken
-        raise error if where == rank and error is not None else Failed.of(broke).error
-    verdict.raise_on({} if lodge is None else lodge.failures, state)
-
-
 @contextmanager
-def _aborting(comm: Any) -> Iterator[None]:
+def aborting(comm: Any) -> Iterator[None]:
     """End the job when the protocol itself breaks: the other ranks would wait for ever."""
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         traceback.print_exc()
         sys.stderr.flush()
-        comm.Abort(_ABORT)
-        raise
+        severed.abort(comm, describe(error))

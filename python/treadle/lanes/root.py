@@ -1,352 +1,423 @@
-"""The root of a map across ranks: reads the items, hands them out in order, and puts the results in order."""
+"""The root of a map across ranks: drives its machine between the items, the communicator, the lanes and the results."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .. import _native
 from ..exceptions import LaneCancelledError
-from . import wire
 from .options import Progress
-from .outcome import DONE, FAILED, FATAL, SKIPPED, WIRE, Failed, Verdict, item_text
-from .rank import SHORTEST_SLEEP, Interrupts, Lodge, Sleeper
-from .wire import BROKEN, DRAIN, END, READY, RESULT, STOP, TASK, Wire, pack, unpack
+from .outcome import DONE, FAILED, FATAL, WIRE, Failed, Verdict, item_text
+from .presence import GRACE_SECONDS, PING_SECONDS, SILENCE_SECONDS, Presence
+from .rank import SHORTEST_SLEEP, Ended, Interrupts, Lodge, Sleeper
+from .recording import Recording
+from .wire import Arrived, Packed, Wire, pack, unpack, weight
 
-#: What "auto" aims at: a batch that keeps a lane busy for so long, and no more items than this in one.
-AUTO_SECONDS, AUTO_ITEMS = 5e-3, 1024
-_NEVER = 1 << 62
+#: One message has about so many bytes of items, unless a single one has more.
+TASK_BYTES = 16 << 20
+#: The index of what belongs to no item.
+_NO_INDEX = (1 << 64) - 1
 
 
 class Root:
-    """Hands out items in increasing order, so that everything below a failing index was handed out and finishes."""
+    """Reads the items, and judges what comes back; what goes where and when is the machine's."""
 
     def __init__(
         self,
         rank: int,
         size: int,
-        wire: Wire,
-        lodge: Lodge | None,
-        lanes: int,
+        wire: Wire | None,
+        begin: Callable[[], Lodge] | None,
         items: Iterator[Any],
         interrupts: Interrupts,
+        presence: Presence | None,
+        abort: Callable[[str], None],
         *,
+        lanes: int,
         on_error: str | Callable[[int, Any, BaseException], Any],
         batch_size: int | str,
         prefetch: bool,
         deadline: float | None,
         progress: Progress | None,
         total: int | None,
+        streams: bool = False,
+        window: int | None = None,
+        recording: Recording | None = None,
     ) -> None:
         self._rank = rank
         self._wire = wire
-        self._lodge = lodge
-        self._items: Iterator[Any] | None = items
+        self._items: Iterator[Any] = items
         self._interrupts = interrupts
+        self._presence = presence
+        self._abort = abort
         self._on_error = on_error
-        self._auto = batch_size == "auto"
-        self._batch = 1 if self._auto else int(batch_size)
-        self._ahead = 2 if prefetch else 1
-        self._deadline = None if deadline is None else time.monotonic() + deadline
         self._progress = progress
         self._total = total
-        #: Lanes of each rank that takes items; a rank appears when it has said that it is ready.
-        self._lanes: dict[int, int] = {rank: lanes} if lodge is not None else {}
-        self._outstanding: dict[int, int] = {}
-        #: Whether every rank was told the end.
-        self.is_ended = False
-        self._heard: set[int] = set()
-        self._drained: set[int] = set()
-        self._others = [other for other in range(size) if other != rank]
-        self._held: dict[int, tuple[int, Any]] = {}
-        self._next = 0
+        self._recording = recording
+        now = time.monotonic()
+        self._machine = _native.RankRoot(
+            now,
+            rank=rank,
+            ranks=size,
+            lanes=lanes if begin is not None else 0,
+            batch=None if batch_size == "auto" else int(batch_size),
+            prefetch=prefetch,
+            on_failure=on_error if isinstance(on_error, str) else "handle",
+            deadline=None if deadline is None else now + deadline,
+            streams=streams,
+            window=window,
+            total=total,
+            ping=PING_SECONDS,
+            silence=None if presence is not None and presence.sees_all else SILENCE_SECONDS,
+            grace=GRACE_SECONDS,
+        )
+        #: The result of the next item, if it was finished earlier.
+        self._known: Packed | None = None
+        #: Items that a handler is to see again.
+        self._held: dict[int, Any] = {}
         self._exhausted = False
-        self._cutoff = _NEVER
-        self._done = 0
-        self._seconds = 0.0
-        self._results: dict[int, Any] = {}
-        self._failed: dict[int, Failed] = {}
-        self._fatal: Failed | None = None
+        self._stopped_at: int | None = None
         self._broke: tuple[str, BaseException] | None = None
+        self._broken_at: float | None = None
         self._cancelled: str | None = None
-        #: The deadline is over: what comes back from now on is late.
-        self._expired = False
+        self._reported = 0
+        #: How many results were taken, and those that stand in for what a deadline or a cancel left open after them.
+        self.taken = 0
+        self.filled: list[Any] = []
+        self.lodge: Lodge | None = None
+        self.failures: dict[int, Failed] = {}
+        if begin is not None:
+            try:
+                self.lodge = begin()
+                self.failures = self.lodge.failures
+            except BaseException as error:
+                self._machine.leave()
+                self._end_at_once(Failed(-1, FATAL, error, rank=rank))
+        self._sleeper = Sleeper(self.lodge)
 
     # --- the loop ----------------------------------------------------------------------------------------------
 
-    def attend(self, control: Any) -> None:
-        """Schedule until everything that was handed out has come back, then end the map on every rank."""
-        lodge = self._lodge
-        if lodge is not None:
-            lodge.control = control
-        try:
-            self._schedule(Sleeper(lodge.wake if lodge is not None else threading.Event()))
-            self._drain()
-            self.is_ended = True
-        finally:
-            if lodge is not None:
-                lodge.close()
+    def step(self) -> None:
+        """Take what has come, give what is wanted, and sleep when there is neither."""
+        busy = self._absorb_local()
+        busy |= self._absorb_messages()
+        self._look_around()
+        busy |= self._hand_out()
+        self._post()
+        if self._machine.settled:
+            return
+        self._sleeper.rest(busy=busy, transfers=self._wire is not None and self._wire.transfers)
 
-    def _schedule(self, sleeper: Sleeper) -> None:
-        while True:
-            busy = self._absorb_local()
-            while (message := self._wire.poll()) is not None:
-                busy = True
-                self._absorb(message)
-            self._look_around()
-            busy |= self._hand_out()
-            self._wire.settle()
-            if self._is_over():
-                return
-            sleeper.rest(busy=busy)
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything that was handed out has come back."""
+        return self._machine.settled
 
-    def _drain(self) -> None:
-        """Tell every rank that the map is over, and receive all that they still had to say."""
-        for other in self._others:
-            self._wire.send(other, END)
-        while not self._wire.settle() or len(self._drained) < len(self._others):
-            message = self._wire.poll()
-            if message is None:
-                time.sleep(SHORTEST_SLEEP)
-            else:
-                self._absorb(message)
+    def take(self) -> list[Any]:
+        """Return the results that are next in order."""
+        got = self._machine.take()
+        self.taken += len(got)
+        return got
 
-    def withdraw(self, error: BaseException) -> None:
-        """Go on without this rank's lanes, which did not start or did not last, and end the map."""
-        self._lodge = None
-        self._forget(self._rank)
-        self._end_at_once(Failed(-1, FATAL, error, rank=self._rank))
-        self.attend(None)
+    def take_one(self) -> tuple[Any] | None:
+        """Return the next result in order, in a tuple."""
+        got = self._machine.take_one()
+        self.taken += got is not None
+        return got
 
-    def _forget(self, rank: int) -> None:
-        """Expect nothing more from the lanes of ``rank``."""
-        self._lanes.pop(rank, None)
-        self._outstanding.pop(rank, None)
-        for index in [index for index, (holder, _) in self._held.items() if holder == rank]:
-            del self._held[index]
+    def stop(self) -> None:
+        """Start nothing any more."""
+        self._machine.stop_at(time.monotonic(), 0)
+        self._follow()
 
-    def _is_over(self) -> bool:
-        heard = len(self._heard) == len(self._others)
-        return heard and self._items is None and not any(self._outstanding.values())
+    def _absorb_messages(self) -> bool:
+        if self._wire is None:
+            return False
+        machine, now, busy = self._machine, time.monotonic(), False
+        for arrived in self._wire.poll():
+            busy = True
+            if arrived.frame is None:
+                machine.garbled(now, arrived.source, arrived.fault)
+                continue
+            for index, how, packed, rank in self._received(now, arrived):
+                self._arrive(index, how, packed, rank)
+        return busy
+
+    def _received(self, now: float, arrived: Arrived) -> list[tuple[int, int, Packed | None, int]]:
+        assert arrived.frame is not None
+        return self._machine.receive(now, arrived.source, arrived.frame, arrived.attached)
 
     def _look_around(self) -> None:
-        """Watch signals, the deadline, and a control that somebody else cancelled."""
+        """Watch signals, the deadline, other processes, and a control that somebody else cancelled."""
+        machine, now = self._machine, time.monotonic()
         if (raised := self._interrupts.look()) is not None:
             self._end_at_once(Failed(-1, FATAL, raised, rank=self._rank))
-        if self._deadline is not None and time.monotonic() >= self._deadline:
-            self._deadline = None
-            self._expired = True
-            self._cancel("the deadline of the map is over")
-        lodge = self._lodge
-        if lodge is not None and lodge.control is not None and lodge.control.cancelled and not lodge.stopped:
-            self._cancel("the map was cancelled")
+        for rank in () if self._presence is None else self._presence.gone(now):
+            machine.lost(now, rank, "its process has ended")
+        machine.tick(now)
+        if machine.expired and self._cancelled is None:
+            self._cancelled = "the deadline of the map is over"
+        if machine.cancelled or (self.lodge is not None and self.lodge.was_cancelled):
+            self._cancelled = self._cancelled or "the map was cancelled"
+            machine.stop_at(now, 0)
+        self._follow()
+        if machine.broken:
+            self._broken_at = self._broken_at or now
+            if now > self._broken_at + GRACE_SECONDS:
+                _, rank, _, text = machine.outcome()
+                self._abort(f"rank {rank} broke away ({text}), and the others did not end")
 
-    def _cancel(self, why: str) -> None:
-        self._cancelled = self._cancelled or why
-        self._stop_at(0)
-
-    def _end_at_once(self, failed: Failed) -> None:
-        self._fatal = self._fatal or failed
-        self._stop_at(0)
-
-    def _stop_at(self, cutoff: int) -> None:
-        """Nothing at or above ``cutoff`` starts any more, on any rank."""
-        if cutoff >= self._cutoff:
+    def _follow(self) -> None:
+        """Let the own lanes stop where the map does."""
+        cutoff = self._machine.cutoff
+        if cutoff is None or cutoff == self._stopped_at:
             return
-        self._cutoff = cutoff
-        self._items = None
-        if self._lodge is not None:
-            self._lodge.stop_at(cutoff)
-        for other in self._others:
-            self._wire.send(other, STOP, cutoff)
+        self._stopped_at = cutoff
+        if self.lodge is not None:
+            self.lodge.stop_at(cutoff)
+
+    def _post(self) -> None:
+        if self._wire is not None:
+            self._wire.post(self._machine.outbox())
+            self._wire.settle()
+
+    def finish(self, *, closed: bool = False) -> Verdict:
+        """End the lanes of every rank, and tell each what came of the map."""
+        machine = self._machine
+        machine.end(time.monotonic())
+        self._post()
+        if self.lodge is not None and (error := self.lodge.join()) is not None:
+            failed = self.failures[-1] = Failed(-1, FATAL, error, rank=self._rank)
+            machine.end_at_once(time.monotonic(), failed)
+        while not machine.drained:
+            busy = self._absorb_messages()
+            self._look_around()
+            self._post()
+            if not busy and not machine.drained:
+                time.sleep(SHORTEST_SLEEP)
+        verdict = self._verdict()
+        if closed and not machine.broken:
+            verdict = Verdict()
+        machine.conclude(time.monotonic(), verdict.is_error, pack(verdict.state()))
+        self._post()
+        while self._wire is not None and not self._wire.settle():
+            if machine.broken:
+                # A rank that cannot be reached keeps its messages; they are left behind with the communicator.
+                break
+            time.sleep(SHORTEST_SLEEP)
+        return verdict
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a rank broke away, so that the communicator cannot be brought to an end."""
+        return self._machine.broken
+
+    def leftovers(self) -> list[Any]:
+        """Return what MPI may still use."""
+        return [] if self._wire is None else self._wire.leftovers()
 
     # --- handing out -------------------------------------------------------------------------------------------
 
     def _hand_out(self) -> bool:
-        """Give a batch to each rank that has room; the rank with the emptiest lanes comes first."""
-        any_given = False
-        while self._items is not None and self._cutoff == _NEVER:
-            rank = min(self._lanes, key=self._load, default=None)
-            if rank is None or self._load(rank) > self._ahead - 1e-9:
-                break
-            room = self._ahead * self._lanes[rank] * self._batch - self._outstanding.get(rank, 0)
-            tasks = self._read(min(room, self._batch), own=rank == self._rank)
+        machine, any_given = self._machine, False
+        while (want := machine.want()) is not None:
+            rank, count = want
+            own = rank == self._rank
+            tasks = self._read(count, own=own)
             if not tasks:
-                break
+                continue
             any_given = True
-            self._give(rank, tasks)
+            machine.give(time.monotonic(), rank, [(index, packed) for index, _, packed in tasks])
+            if own:
+                assert self.lodge is not None
+                for index, item, _ in tasks:
+                    self.lodge.add(index, item)
         return any_given
 
-    def _load(self, rank: int) -> float:
-        lanes = self._lanes[rank]
-        return self._outstanding.get(rank, 0) / (lanes * self._batch) if lanes else 1e9
-
-    def _give(self, rank: int, tasks: list[tuple[int, Any, Any]]) -> None:
-        self._outstanding[rank] = self._outstanding.get(rank, 0) + len(tasks)
-        for index, item, _ in tasks:
-            self._held[index] = (rank, item)
-        if rank == self._rank:
-            assert self._lodge is not None
-            for index, item, _ in tasks:
-                self._lodge.add(index, item)
-            return
-        content = [(index, packed[0], len(packed[1])) for index, _, packed in tasks]
-        self._wire.send(rank, TASK, content, [buffer for _, _, packed in tasks for buffer in packed[1]])
-
-    def _read(self, count: int, *, own: bool) -> list[tuple[int, Any, Any]]:
-        """Read so many items, or fewer when they end or fail."""
-        tasks: list[tuple[int, Any, Any]] = []
-        while len(tasks) < count and self._items is not None:
-            index = self._next
-            try:
-                item = next(self._items)
-            except StopIteration:
-                self._items = None
-                self._exhausted = True
+    def _read(self, count: int, *, own: bool) -> list[tuple[int, Any, Packed]]:
+        """Read so many items, or fewer when they end, fail, are large, or have results already."""
+        machine, tasks, size = self._machine, list[tuple[int, Any, Packed]](), 0
+        index = machine.next_index
+        while len(tasks) < count and size < TASK_BYTES:
+            if self._known is None and not self._read_one(index, tasks, own=own):
                 break
-            except Exception as error:
-                self._fail(Failed(index, FAILED, error, rank=self._rank))
-                break
-            except BaseException as error:
-                self._end_at_once(Failed(index, FATAL, error, rank=self._rank))
-                break
-            self._next += 1
-            # Items for the root's own lanes are packed as well: whether one fails must not depend on its rank.
-            try:
-                packed = pack(item)
-                if own:
-                    unpack(packed)
-            except BaseException as error:  # the item's own code raised it, whatever it is
-                self._fail(Failed(index, WIRE, error, rank=self._rank, item=item_text(item)))
-                break
-            tasks.append((index, item, packed))
+            if self._known is not None:
+                if tasks:
+                    # What was read before it is handed out first; items keep their order.
+                    break
+                result, self._known = self._known, None
+                try:
+                    machine.skip(unpack(result))
+                except BaseException as error:  # the value's own code raised it, whatever it is
+                    self._fail(Failed(index, WIRE, error, rank=self._rank))
+                    break
+                self._report()
+            elif self._wire is not None and not own:
+                size += weight(tasks[-1][2])
+            index += 1
         return tasks
 
+    def _read_one(self, index: int, tasks: list[tuple[int, Any, Packed]], *, own: bool) -> bool:
+        """Read one item: it becomes a task, or its result is known; False when the items end or fail."""
+        try:
+            item = next(self._items)
+        except StopIteration:
+            self._machine.close()
+            self._exhausted = True
+            return False
+        except Exception as error:
+            self._fail(Failed(index, FAILED, error, rank=self._rank))
+            return False
+        except BaseException as error:
+            self._end_at_once(Failed(index, FATAL, error, rank=self._rank))
+            return False
+        # Items for the root's own lanes are packed as well: whether one fails must not depend on its rank.
+        try:
+            packed = pack(item)
+            if own:
+                unpack(packed)
+        except BaseException as error:  # the item's own code raised it, whatever it is
+            self._fail(Failed(index, WIRE, error, rank=self._rank, item=item_text(item)))
+            return False
+        if self._recording is not None:
+            self._known = self._recording.found(index, packed)
+            if self._known is not None:
+                return True
+        if callable(self._on_error):
+            self._held[index] = item
+        tasks.append((index, item, packed))
+        return True
+
     def _fail(self, failed: Failed) -> None:
-        self._failed[failed.index] = failed
-        self._stop_at(failed.index)
+        self._machine.fail(time.monotonic(), failed.index, failed)
+        self._follow()
+
+    def _end_at_once(self, failed: Failed) -> None:
+        self._machine.end_at_once(time.monotonic(), failed)
+        self._follow()
 
     # --- taking back -------------------------------------------------------------------------------------------
 
     def _absorb_local(self) -> bool:
-        if self._lodge is None:
+        if self.lodge is None:
             return False
-        ended = self._lodge.take_ended() or self._lodge.lost()
-        for index, how, value, _, seconds in ended:
-            self._book(self._rank, index, how, value, seconds)
+        ended: list[Ended] = self.lodge.take_ended()
+        for index, how, value, packed, seconds in ended:
+            if self._machine.local(index, how, seconds):
+                self._judge(index, how, value, packed)
         return bool(ended)
 
-    def _absorb(self, message: wire.Message) -> None:
-        rank = message.source
-        if message.kind == READY:
-            self._heard.add(rank)
-            self._lanes[rank] = message.content
-        elif message.kind == BROKEN:
-            self._heard.add(rank)
-            state, alive = message.content
-            self._end_at_once(Failed.of(state))
-            if not alive:
-                self._forget(rank)
-        elif message.kind == DRAIN:
-            self._drained.add(rank)
-        elif message.kind == STOP:
-            self._cancel("the map was cancelled")
-        elif message.kind == RESULT:
-            place = 0
-            for index, how, data, count, seconds in message.content:
-                buffers = message.buffers[place : place + count]
-                place += count
-                value: Any = None
-                if how == DONE:
-                    try:
-                        value = unpack((data, buffers))
-                    except BaseException as error:  # the value's own code raised it, whatever it is
-                        value = Failed(index, WIRE, error, rank=rank)
-                        how = WIRE
-                elif data is not None:
-                    value = Failed.of(data)
-                self._book(rank, index, how, value, seconds)
-
-    def _book(self, rank: int, index: int, how: int, value: Any, seconds: float) -> None:
-        if index not in self._held:
-            return
-        self._outstanding[rank] -= 1
-        _, item = self._held.pop(index)
-        if how == SKIPPED:
-            return
-        self._done += 1
-        self._seconds += seconds
-        if self._auto:
-            mean = max(self._seconds / self._done, 1e-9)
-            self._batch = int(min(AUTO_ITEMS, max(1.0, AUTO_SECONDS / mean)))
-        if self._expired and how != FATAL:
-            pass
-        elif how == DONE:
-            self._results[index] = value
-        elif how == FATAL:
+    def _arrive(self, index: int, how: int, packed: Packed | None, rank: int) -> None:
+        """Look into what came from another rank."""
+        value: Any = None
+        if packed is not None:
+            try:
+                value = unpack(packed)
+            except BaseException as error:  # the value's own code raised it, whatever it is
+                how, value = WIRE, Failed(index, WIRE, error, rank=rank)
+            else:
+                if how != DONE:
+                    value = Failed.of(value)
+        if index == _NO_INDEX:
             self._end_at_once(value)
-        elif how == WIRE or self._on_error == "raise":
+            return
+        self._judge(index, how, value, packed)
+
+    def _judge(self, index: int, how: int, value: Any, packed: Packed | None) -> None:
+        machine = self._machine
+        item = self._held.pop(index, None) if self._held else None
+        judgement = machine.judge(index, how)
+        if judgement == "keep":
+            machine.keep(index, value)
+            if self._recording is not None and packed is not None:
+                self._recording.finished(index, packed)
+        elif judgement == "fail":
             self._fail(value)
-        elif self._on_error == "return":
-            self._results[index] = value.error
-        else:
+        elif judgement == "end":
+            self._end_at_once(value)
+        elif judgement == "return":
+            machine.keep(index, value.error)
+        elif judgement == "handle":
             self._handle(index, item, value)
         self._report()
 
     def _handle(self, index: int, item: Any, failed: Failed) -> None:
         handler: Any = self._on_error
         try:
-            self._results[index] = handler(index, item, failed.error)
+            self._machine.keep(index, handler(index, item, failed.error))
         except Exception as error:
             self._fail(Failed(index, failed.how, error, lane=failed.lane, rank=failed.rank, item=failed.item))
         except BaseException as error:
             self._end_at_once(Failed(index, FATAL, error, rank=self._rank))
 
     def _report(self) -> None:
-        if self._progress is None:
+        """Tell the progress of every item that has come back, one by one."""
+        if self._progress is None or self._machine.done == self._reported:
             return
+        self._reported += 1
         try:
-            self._progress(self._done, self._total)
+            self._progress(self._reported, self._total)
         except Exception as error:
             self._progress = None
             self._broke = (f"the progress callback failed: {type(error).__qualname__}: {error}", error)
-            self._stop_at(0)
+            self.stop()
         except BaseException as error:
             self._progress = None
             self._end_at_once(Failed(-1, FATAL, error, rank=self._rank))
 
     # --- the end -----------------------------------------------------------------------------------------------
 
-    def verdict(self) -> tuple[Verdict, list[Any]]:
-        """Return what came of the map, and the ordered results."""
-        if self._fatal is not None:
-            return Verdict(self._fatal), []
-        if self._failed:
-            return Verdict(self._failed[min(self._failed)]), []
+    def _verdict(self) -> Verdict:
+        """Return what came of the map."""
+        outcome = self._machine.outcome()
+        if outcome[0] in ("fatal", "failed"):
+            return Verdict(outcome[1])
+        if outcome[0] != "fine":
+            kind, rank, index, text = outcome
+            return Verdict(other=breach(kind, rank, index, text))
         if self._broke is not None:
             message, cause = self._broke
             verdict = Verdict(other=("PmapError", message, {"kind": "protocol", "rank": self._rank}))
             verdict.cause = cause
-            return verdict, []
-        results = []
-        # Cut short, items that were never read are unfinished as well, as far as their number is known.
-        cut = self._cancelled is not None and not self._exhausted
-        count = self._next + 1 if cut and self._on_error == "raise" else self._next
-        for index in range(max(count, self._total or 0) if cut else count):
-            if index in self._results:
-                results.append(self._results[index])
+            return verdict
+        if self._cancelled is None:
+            return Verdict()
+        return self._unfinished()
+
+    def _unfinished(self) -> Verdict:
+        """Fill in what a deadline or a cancel left open, or say which item was the first."""
+        machine = self._machine
+        rest = dict(machine.rest())
+        machine_next = machine.next_index
+        # Items that were never read are unfinished as well, as far as their number is known.
+        count = machine_next if self._exhausted else max(machine_next, self._total or 0)
+        if not self._exhausted and self._on_error == "raise":
+            count = max(count, machine_next + 1)
+        for index in range(self.taken, count):
+            if index in rest:
+                self.filled.append(rest[index])
                 continue
-            message = f"item {index} was not finished: {self._cancelled}"
+            error = LaneCancelledError(f"item {index} was not finished: {self._cancelled}", index=index)
             if self._on_error == "raise":
-                return Verdict(other=("LaneCancelledError", message, {"index": index})), []
-            error = LaneCancelledError(message, index=index)
+                return Verdict(other=("LaneCancelledError", str(error), {"index": index}))
             if not callable(self._on_error):
-                results.append(error)
+                self.filled.append(error)
                 continue
             try:
-                results.append(self._on_error(index, None, error))
+                self.filled.append(self._on_error(index, None, error))
             except BaseException as own:
                 how = FAILED if isinstance(own, Exception) else FATAL
-                return Verdict(Failed(index, how, own, rank=self._rank)), []
-        return Verdict(), results
+                return Verdict(Failed(index, how, own, rank=self._rank))
+        return Verdict()
+
+
+def breach(kind: str, rank: int, index: int | None, text: str) -> tuple[str, str, dict[str, Any]]:
+    """Return class, message and fields of the error for a rank that broke away."""
+    held = "" if index is None else f"; the first item that it had is {index}"
+    if kind == "lost":
+        message = f"rank {rank} is lost: {text}{held}"
+        return ("PmapError", message, {"kind": "rank_lost", "rank": rank, "index": index})
+    message = f"rank {rank} and this map no longer understand each other: {text}{held}"
+    return ("PmapError", message, {"kind": "protocol", "rank": rank, "index": index})

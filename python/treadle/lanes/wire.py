@@ -1,42 +1,50 @@
-"""Messages between ranks: a small header, a body of plain values, and raw buffers that are not copied through a pickle.
+"""Payloads as pickles with buffers beside them, and the messages of the machines over a communicator.
 
 Every send is non-blocking and is looked after by :meth:`Wire.settle`, so that two ranks which send to each other do
-not wait for each other. Nothing relies on the eager delivery of a message.
+not wait for each other. Nothing relies on the eager delivery of a message, and no receive waits for data to arrive.
 """
 
 from __future__ import annotations
 
 import pickle
-import struct
+from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
-from ..exceptions import PmapError
+import numpy as np
+
+from .. import _native
 
 #: No single MPI message is larger than this; larger ones are sent in pieces.
 CHUNK_BYTES = 1 << 30
-#: A body up to this size travels with its header.
-INLINE_BYTES = 32 << 10
+#: Buffers below this size stand in the pickle.
+BESIDE_BYTES = 4 << 10
+#: A value has no more buffers beside its pickle than this.
+MOST_BUFFERS = 1 << 20
+#: So many messages are taken before the caller gets to do something else.
+_AT_ONCE = 64
 
-READY, TASK, RESULT, STOP, END, BROKEN, DRAIN = range(7)
-KINDS = range(7)
-
-_HEADER = struct.Struct("<4sHBBQ")
-_MAGIC, _VERSION = b"TRDL", 1
 _HEADER_TAG, _DATA_TAG = 0, 1
 
 #: A value as it travels: the pickle, and the buffers that are not inside it.
-Packed = tuple[bytes, list[Any]]
+Packed = tuple[Any, list[Any]]
 
 
 def pack(value: Any) -> Packed:
-    """Pickle a value; arrays stay where they are, as buffers beside the pickle."""
-    buffers: list[pickle.PickleBuffer] = []
-    data = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-    try:
-        return data, [buffer.raw() for buffer in buffers]
-    except BufferError:
-        # A buffer that is not contiguous has no flat view; then it is copied into the pickle.
-        return pickle.dumps(value, protocol=5), []
+    """Pickle a value; the data of arrays stays where it is, as buffers beside the pickle."""
+    buffers: list[memoryview] = []
+
+    def beside(buffer: pickle.PickleBuffer) -> bool:
+        try:
+            raw = buffer.raw()
+        except BufferError:  # it is not contiguous and has no flat view
+            return True
+        if raw.nbytes < BESIDE_BYTES or len(buffers) >= MOST_BUFFERS:
+            return True
+        buffers.append(raw)
+        return False
+
+    return pickle.dumps(value, protocol=5, buffer_callback=beside), buffers
 
 
 def unpack(packed: Packed) -> Any:
@@ -44,16 +52,42 @@ def unpack(packed: Packed) -> Any:
     return pickle.loads(packed[0], buffers=packed[1])
 
 
-class Message:
-    """A received message."""
+def weight(packed: Packed) -> int:
+    """Return about how many bytes a payload makes on its way."""
+    data, buffers = packed
+    return len(data) + sum(map(len, buffers)) + 64 * len(buffers) + 32
 
-    __slots__ = ("buffers", "content", "kind", "source")
 
-    def __init__(self, source: int, kind: int, content: Any, buffers: list[bytearray]) -> None:
+def pieces(data: Any) -> Iterable[memoryview]:
+    """Cut bytes into what one MPI message may carry."""
+    view = memoryview(data).cast("B") if not isinstance(data, bytes) else memoryview(data)
+    for first in range(0, len(view), CHUNK_BYTES):
+        yield view[first : first + CHUNK_BYTES]
+
+
+def room(length: int) -> memoryview:
+    """Return memory for so many bytes; it is not filled with zeros first."""
+    return memoryview(np.empty(length, np.uint8))
+
+
+class Arrived:
+    """A message that is whole, or the story of bytes that are none."""
+
+    __slots__ = ("attached", "fault", "frame", "requests", "source")
+
+    def __init__(self, source: int, frame: _native.RankFrame | None, fault: str = "") -> None:
         self.source = source
-        self.kind = kind
-        self.content = content
-        self.buffers = buffers
+        self.frame = frame
+        self.fault = fault
+        #: What follows the frame, and the receives of it that are under way.
+        self.attached: list[memoryview] = []
+        self.requests: list[Any] = []
+
+    def is_whole(self) -> bool:
+        """Tell whether everything that was attached is here."""
+        while self.requests and self.requests[0].Test():
+            del self.requests[0]
+        return not self.requests
 
 
 class Wire:
@@ -66,56 +100,78 @@ class Wire:
         self._comm = comm
         self._status = MPI.Status()
         #: Requests that are under way, with what must stay alive until then.
-        self._sending: list[tuple[Any, Any]] = []
+        self._sending: deque[tuple[Any, Any]] = deque()
+        #: Messages of each rank that wait for what is attached to them, in their order.
+        self._partial: dict[int, deque[Arrived]] = {}
 
-    def send(self, dest: int, kind: int, content: Any = None, buffers: list[Any] | None = None) -> None:
-        """Start to send ``content`` (plain values only) and ``buffers``."""
-        buffers = buffers or []
-        body = pickle.dumps((content, [len(buffer) for buffer in buffers]), protocol=5)
-        inline = len(body) <= INLINE_BYTES
-        head = _HEADER.pack(_MAGIC, _VERSION, kind, inline, len(body))
-        self._post(dest, head + body if inline else head, _HEADER_TAG)
-        for data in buffers if inline else [body, *buffers]:
-            view = memoryview(data)
-            for first in range(0, len(view), CHUNK_BYTES):
-                self._post(dest, view[first : first + CHUNK_BYTES], _DATA_TAG)
+    def post(self, outbox: list[tuple[int, bytes, list[Any], list[Any]]]) -> None:
+        """Start to send what a machine has to say."""
+        for dest, head, inline, attached in outbox:
+            self._start(dest, b"".join((head, *inline)) if inline else head, _HEADER_TAG)
+            for data in attached:
+                for piece in pieces(data):
+                    self._start(dest, piece, _DATA_TAG)
 
-    def _post(self, dest: int, data: Any, tag: int) -> None:
+    def _start(self, dest: int, data: Any, tag: int) -> None:
         request = self._comm.Isend([data, self._mpi.BYTE], dest=dest, tag=tag)
         self._sending.append((request, data))
 
     def settle(self) -> bool:
         """Forget the sends that are over; True when none is left."""
-        if self._sending:
-            self._sending = [(request, data) for request, data in self._sending if not request.Test()]
+        sending = self._sending
+        # They mostly end in their order; a rank that is slow does not keep the others' data alive for long.
+        while sending and sending[0][0].Test():
+            sending.popleft()
+        if len(sending) > 1:
+            self._sending = deque(pair for pair in sending if not pair[0].Test())
         return not self._sending
 
-    def poll(self) -> Message | None:
-        """Receive the next message, if one has arrived."""
-        mpi, status = self._mpi, self._status
-        if not self._comm.Iprobe(source=mpi.ANY_SOURCE, tag=_HEADER_TAG, status=status):
-            return None
-        source, size = status.Get_source(), status.Get_count(mpi.BYTE)
-        head = bytearray(size)
-        self._comm.Recv([head, mpi.BYTE], source=source, tag=_HEADER_TAG)
-        if size < _HEADER.size:
-            raise self._garbled(source, f"a header of {size} bytes instead of {_HEADER.size}")
-        magic, version, kind, inline, length = _HEADER.unpack_from(head)
-        if magic != _MAGIC or version != _VERSION or kind not in KINDS:
-            raise self._garbled(source, f"magic {magic!r}, version {version}, kind {kind}")
-        if inline and size != _HEADER.size + length:
-            raise self._garbled(source, f"{size} bytes instead of {_HEADER.size + length}")
-        body = bytes(head[_HEADER.size :]) if inline else bytes(self._receive(source, length))
-        content, lengths = pickle.loads(body)
-        return Message(source, kind, content, [self._receive(source, each) for each in lengths])
+    @property
+    def transfers(self) -> bool:
+        """Whether something is on its way that MPI moves only while it is called."""
+        return bool(self._partial or self._sending)
 
-    def _receive(self, source: int, length: int) -> bytearray:
-        data = bytearray(length)
-        view = memoryview(data)
-        for first in range(0, length, CHUNK_BYTES):
-            piece = view[first : first + CHUNK_BYTES]
-            self._comm.Recv([piece, self._mpi.BYTE], source=source, tag=_DATA_TAG)
-        return data
+    def poll(self) -> list[Arrived]:
+        """Take what has arrived."""
+        mpi, comm, status = self._mpi, self._comm, self._status
+        got: list[Arrived] = []
+        for _ in range(_AT_ONCE):
+            if not comm.Iprobe(source=mpi.ANY_SOURCE, tag=_HEADER_TAG, status=status):
+                break
+            source = status.Get_source()
+            frame = bytearray(status.Get_count(mpi.BYTE))
+            comm.Recv([frame, mpi.BYTE], source=source, tag=_HEADER_TAG)
+            arrived = self._read(source, frame)
+            if arrived.requests or source in self._partial:
+                self._partial.setdefault(source, deque()).append(arrived)
+            else:
+                got.append(arrived)
+        if self._partial:
+            for source in list(self._partial):
+                waiting = self._partial[source]
+                while waiting and waiting[0].is_whole():
+                    got.append(waiting.popleft())
+                if not waiting:
+                    del self._partial[source]
+        return got
 
-    def _garbled(self, source: int, what: str) -> PmapError:
-        return PmapError(f"rank {source} sent what is no message of this map: {what}", kind="protocol", rank=source)
+    def _read(self, source: int, data: bytearray) -> Arrived:
+        """Check a frame, and start to receive what is attached to it: lengths count only once they were checked."""
+        try:
+            frame = _native.RankFrame(data)
+        except ValueError as error:
+            return Arrived(source, None, str(error))
+        arrived = Arrived(source, frame)
+        try:
+            arrived.attached = [room(length) for length in frame.attached]
+        except (MemoryError, ValueError) as error:
+            return Arrived(source, None, f"there is no memory for what it announces: {error}")
+        for buffer in arrived.attached:
+            for piece in pieces(buffer):
+                request = self._comm.Irecv([piece, self._mpi.BYTE], source=source, tag=_DATA_TAG)
+                arrived.requests.append(request)
+        return arrived
+
+    def leftovers(self) -> list[Any]:
+        """Return what MPI may still write to or read from, for a communicator that cannot be brought to an end."""
+        return [self._comm, *self._sending, *self._partial.values()]

@@ -9,6 +9,7 @@ mod cutoff;
 mod feed;
 mod order;
 mod queue;
+pub mod ranks;
 mod report;
 mod run;
 mod started;

@@ -4,6 +4,7 @@
 
 mod bounds;
 mod case;
+mod network;
 mod product;
 mod random;
 mod reference;
@@ -12,6 +13,7 @@ mod strided;
 
 pub use bounds::{gamma, sum_bound};
 pub use case::{Case, Limits};
+pub use network::{Fault, Network};
 pub use product::Size;
 pub use random::Random;
 pub use reference::contract;

@@ -12,6 +12,7 @@ mod lane;
 mod lend;
 mod map;
 mod pool;
+mod ranks;
 mod source;
 mod started;
 mod stream;
@@ -27,5 +28,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<stream::LaneStream>()?;
     module.add_class::<started::LaneRun>()?;
     module.add_function(wrap_pyfunction!(started::_start_lanes, module)?)?;
+    ranks::register(module)?;
     module.add_function(wrap_pyfunction!(lane::current_lane, module)?)
 }

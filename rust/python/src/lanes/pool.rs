@@ -17,6 +17,7 @@ use super::failure::{is_ordinary, lane_error, without_panic};
 use super::feeder::Caller;
 use super::lend::{HaltOnFailure, NOWHERE, interpreter_ends};
 use super::map::{CallerEnd, MapWork, OnError, conclude};
+use super::ranks::RankRun;
 use super::source::Source;
 use super::stream::{LaneStream, Outbox, StreamOptions};
 use super::tally::{Tally, describe, width_of};
@@ -154,7 +155,7 @@ impl Lanes {
     }
 
     fn run(&self, py: Python<'_>, body: Py<PyAny>) -> PyResult<Vec<Py<PyAny>>> {
-        self.run_bodies(py, body, None, None).map(|(_, values)| values)
+        self.run_bodies(py, body, None).map(|(_, values)| values)
     }
 
     fn run_with_coordinator(
@@ -163,21 +164,43 @@ impl Lanes {
         body: Py<PyAny>,
         coordinator: Py<PyAny>,
     ) -> PyResult<(Py<PyAny>, Vec<Py<PyAny>>)> {
-        self.run_bodies(py, body, Some(coordinator), None)
+        self.run_bodies(py, body, Some(coordinator))
     }
 
-    /// As `run_with_coordinator`, for lanes that belong to a rank. The body is no item; it counts its own with `_count`.
-    fn _run_on_rank(
-        &self,
+    /// Starts `body` in every lane, for lanes that belong to a rank, and comes back at once.
+    fn _begin_on_rank(
+        slf: &Bound<'_, Self>,
         py: Python<'_>,
         body: Py<PyAny>,
-        coordinator: Py<PyAny>,
         rank: usize,
-    ) -> PyResult<(Py<PyAny>, Vec<Py<PyAny>>)> {
-        self.run_bodies(py, body, Some(coordinator), Some(rank))
+    ) -> PyResult<RankRun> {
+        let this = slf.get();
+        let held = this.hold(py)?;
+        let control = treadle_lanes::LaneControl::new();
+        this.runs_with(&control, false);
+        let work = Arc::new(BodyWork {
+            body,
+            control: control.clone(),
+            tallies: Arc::clone(&this.tallies),
+            counts: false,
+            generation: this.generation,
+        });
+        let shared = Py::new(py, LaneControl::of_caller(control.clone()))?;
+        let tickets = Ticket::for_lanes(py, &this.engines, &this.threads, &shared, Some(rank))?;
+        let (panics, cancelled) = (slf.clone().unbind(), control.clone());
+        let run = move |mut lane: treadle_lanes::Lane<'_, Ticket>| {
+            let index = lane.index();
+            panics
+                .get()
+                .run_one(index, lane.resource(), &work, &|| cancelled.cancel())
+        };
+        let started = py.detach(|| this.threads.start(&control, tickets, Arc::new(run)));
+        let started = started.map_err(|error| raise(py, error))?;
+        held.keep();
+        Ok(RankRun::new(slf.clone().unbind(), control, shared, started))
     }
 
-    /// An item that a body of `_run_on_rank` has done.
+    /// An item that a body of `_begin_on_rank` has done.
     fn _count(&self, lane: usize, seconds: f64) -> PyResult<()> {
         let tally = self.tallies.get(lane).ok_or_else(|| {
             let lanes = self.tallies.len();
@@ -333,7 +356,6 @@ impl Lanes {
         py: Python<'_>,
         body: Py<PyAny>,
         coordinator: Option<Py<PyAny>>,
-        rank: Option<usize>,
     ) -> PyResult<(Py<PyAny>, Vec<Py<PyAny>>)> {
         for (what, callable) in [("body", Some(&body)), ("coordinator", coordinator.as_ref())] {
             if let Some(callable) = callable
@@ -347,8 +369,8 @@ impl Lanes {
         }
         let held = self.hold(py)?;
         let control = treadle_lanes::LaneControl::new();
-        self.runs_with(&control, rank.is_none());
-        if rank.is_none() && is_waited_for() {
+        self.runs_with(&control, true);
+        if is_waited_for() {
             // The interpreter waits for this thread: a body that only waits to be told to end must not keep it.
             control.cancel();
         }
@@ -356,7 +378,7 @@ impl Lanes {
             body,
             control: control.clone(),
             tallies: Arc::clone(&self.tallies),
-            counts: rank.is_none(),
+            counts: true,
             generation: self.generation,
         });
         let shared = Py::new(py, LaneControl::of_caller(control.clone()))?;
@@ -380,7 +402,7 @@ impl Lanes {
             let interrupt = wait_for_lanes(py, control, || control.cancel());
             (value, interrupt)
         };
-        let report = self.execute(py, &shared, rank, &work, || control.cancel(), idle, attend)?;
+        let report = self.execute(py, &shared, None, &work, || control.cancel(), idle, attend)?;
         drop(held);
         let (lanes, caller, fault) = outcomes::<BodyWork, _>(py, report);
         let (value, interrupt) = match caller {
