@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from treadle.exceptions import AliasingError, DTypeError, PerformanceWarning, Sh
 #: Kinds of dtype that treadle computes with; ``bfloat16`` of ml_dtypes comes on top.
 SUPPORTED = "bool, (u)int8 to (u)int64, float16, float32, float64, bfloat16, complex64, complex128"
 _NATIVE_CHARS = frozenset("?bBhHiIlLqQefdFD")
+#: Frames between a warning and the caller of an engine's method, for most methods.
+CALLERS = 4
 #: DLPack's number of the CPU, and of memory that the CPU can read as its own.
 _DLPACK_HOST = {1: "CPU", 3: "CUDA host memory", 11: "ROCm host memory"}
 _DLPACK_NAMES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA managed memory", 15: "WebGPU"}
@@ -133,7 +136,7 @@ def as_array(value: Any, operation: str, operand: int) -> npt.NDArray[Any]:
         raise _no_array(value, operation, operand, "whose mask would be lost; fill it first with .filled(...)")
     if isinstance(value, np.ndarray):
         array = value.view(np.ndarray) if type(value) is not np.ndarray else value
-    elif isinstance(value, (bool, int, float, complex, np.generic, list, tuple)):
+    elif isinstance(value, (bool, int, float, complex, np.generic)) or _is_sequence(value):
         try:
             array = np.asarray(value)
         except (ValueError, TypeError) as error:
@@ -154,6 +157,18 @@ def as_array(value: Any, operation: str, operand: int) -> npt.NDArray[Any]:
     return array
 
 
+def _is_sequence(value: object) -> bool:
+    """Tell whether numpy reads a value item by item: a list, a tuple, a range, and whatever else is a sequence."""
+    if isinstance(value, (list, tuple)):
+        return True
+    return (
+        isinstance(value, Sequence)
+        and not isinstance(value, (str, bytes, bytearray, memoryview))
+        and not any(hasattr(value, name) for name in ("__array_interface__", "__array_struct__", "__dlpack__"))
+        and not _has_buffer(value)
+    )
+
+
 def _has_buffer(value: object) -> bool:
     try:
         memoryview(value).release()  # type: ignore[arg-type]
@@ -162,12 +177,13 @@ def _has_buffer(value: object) -> bool:
     return True
 
 
-def as_readable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Copy an array that the core cannot read where it lies.
+def as_operand(value: Any, operation: str, operand: int) -> npt.NDArray[Any]:
+    """Read a value as an array, and say so where a large one cannot be read where it lies.
 
-    That is: foreign byte order, misaligned elements, strides that are no whole number of elements. Anything else
-    comes back as it is, or as a view whose dtype is numpy's own object.
+    That is: foreign byte order, misaligned elements, strides that are no whole number of elements. The core converts
+    those on the way. Anything else comes back as it is, or as a view whose dtype is numpy's own object.
     """
+    array = as_array(value, operation, operand)
     dtype = array.dtype
     native = dtype.isnative
     if native and array.flags.aligned and all(stride % dtype.itemsize == 0 for stride in array.strides):
@@ -176,13 +192,10 @@ def as_readable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return array if plain is dtype else array.view(plain)
     if array.nbytes >= 1 << 20:
         reason = "its byte order is foreign" if not native else "its elements are not aligned"
-        warnings.warn(f"an operand of shape {array.shape} is copied because {reason}", PerformanceWarning, stacklevel=4)
-    return array.astype(dtype.newbyteorder("="), order="K", copy=True)
-
-
-def as_operand(value: Any, operation: str, operand: int) -> npt.NDArray[Any]:
-    """Read a value as an array that the core can read in place."""
-    return as_readable(as_array(value, operation, operand))
+        warnings.warn(
+            f"an operand of shape {array.shape} is copied because {reason}", PerformanceWarning, stacklevel=CALLERS
+        )
+    return array
 
 
 def _overlaps_itself(array: npt.NDArray[Any]) -> bool:

@@ -143,6 +143,12 @@ class Arrangement:
         named = normalised(self.entries[place], array.ndim, place, self.operation)
         return np.moveaxis(array, named, range(-len(named), 0))
 
+    def batch_of(self, out: Any, batch: int) -> int:
+        """How many batch axes an output has, which are at least those of the result."""
+        out = _arrays.single_out(out)
+        own = out.ndim - self.counts[2] - self.kept if isinstance(out, np.ndarray) else batch
+        return max(own, batch)
+
     def out(self, out: Any, batch: int) -> Any:
         """The caller's array with the result's core axes at the end, for a result of that many batch axes."""
         out = _arrays.single_out(out)

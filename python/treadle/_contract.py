@@ -1,26 +1,24 @@
-"""The slow road of contraction: dtypes, casts and overlap, settled before the core is called.
+"""The slow road of contraction: dtypes, casting rules and overlap, settled before the core is called.
 
-Calls with plain arrays of one dtype and builtin options never come here.
+Calls with plain arrays of one or two dtypes and builtin options never come here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treadle import _arrays, _paths
+from treadle import _arrays, _native, _paths
 from treadle._options import CASTINGS, ORDERS, flags, limit, option
-from treadle._subscripts import Source, bind, split_arguments
+from treadle._subscripts import Source, split_arguments
 from treadle.exceptions import ArgumentError, DTypeError
 
 if TYPE_CHECKING:
     from treadle._native import CpuEngine
-
-#: Runs the core on converted operands, into an array or into a new one.
-Run = Callable[[list[npt.NDArray[Any]], npt.NDArray[Any] | None], Any]
 
 
 # --- dtypes ----------------------------------------------------------------------------------------------------
@@ -58,12 +56,8 @@ def promote(dtypes: Sequence[np.dtype[Any]], operation: str) -> np.dtype[Any]:
         ) from error
 
 
-def cast_operands(
-    arrays: list[npt.NDArray[Any]], dtype: np.dtype[Any], casting: str, operation: str
-) -> list[npt.NDArray[Any]]:
-    """Convert operands to the dtype in which the core computes, refusing what `casting` forbids."""
-    wide = np.dtype(np.float32) if _arrays.is_half(dtype) else dtype
-    converted = []
+def check_casts(arrays: Sequence[npt.NDArray[Any]], dtype: np.dtype[Any], casting: str, operation: str) -> None:
+    """Refuse operands that `casting` does not convert to the dtype of the result; the core converts the others."""
     for position, array in enumerate(arrays):
         if not np.can_cast(array.dtype, dtype, casting=casting):  # type: ignore[arg-type]
             raise DTypeError(
@@ -74,31 +68,30 @@ def cast_operands(
                 expected=str(dtype),
                 actual=str(array.dtype),
             )
-        if array.dtype != dtype:
-            # Stretched axes stay stretched: only what is stored is converted.
-            array = _astype_stored(array, dtype)
-        if wide != dtype:
-            array = _astype_stored(array, wide)
-        converted.append(_arrays.as_readable(array))
-    return converted
+        _warn_of_lost_parts(array.dtype, dtype)
 
 
-def _astype_stored(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    stretched = [stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)]
-    if not any(stretched):
-        return array.astype(dtype)
-    stored = array[tuple(slice(0, 1) if s else slice(None) for s in stretched)].astype(dtype)
-    return np.broadcast_to(stored, array.shape)
+def _warn_of_lost_parts(given: np.dtype[Any], wanted: np.dtype[Any]) -> None:
+    """Warn as numpy does where imaginary parts are dropped."""
+    if given.kind == "c" and wanted.kind not in "cb":
+        warnings.warn(
+            "Casting complex values to real discards the imaginary part",
+            np.exceptions.ComplexWarning,
+            stacklevel=_arrays.CALLERS,
+        )
+
+
+def converted(array: npt.NDArray[Any], dtype: np.dtype[Any], operation: str) -> npt.NDArray[Any]:
+    """Convert in new memory, without a floating-point warning."""
+    copy: npt.NDArray[Any] = _native._converted(operation, array, dtype)
+    return copy
 
 
 def in_dtype(result: Any, dtype: np.dtype[Any]) -> Any:
-    """Bring the core's result into the result dtype, under the C name that numpy would give it."""
-    if result.dtype.num == dtype.num:
-        return result
-    if result.dtype != dtype:
-        return result.astype(dtype)
-    # An int64 that is a `long long` beside one that is a `long`.
-    return result.view(dtype)
+    """Give the core's result the C name that numpy would give it: an int64 may be a `long long` beside one that is a
+    `long`.
+    """
+    return result if result.dtype.num == dtype.num or result.dtype != dtype else result.view(dtype)
 
 
 # --- the call --------------------------------------------------------------------------------------------------
@@ -123,72 +116,40 @@ def contract(
     route: str = "auto",
     memory_limit: int | None = None,
 ) -> Any:
-    """Settle dtypes and `out`, run the core, and bring the result into the dtype that numpy would have."""
+    """Settle dtypes and `out`, and run the core, which converts what has to be converted."""
     result_dtype = (
         promote([array.dtype for array in arrays], operation) if dtype is None else dtype_of(dtype, operation)
     )
     _arrays.check_dtype(result_dtype, operation)
-    operands = cast_operands(arrays, result_dtype, casting, operation)
+    if out is None and len(arrays) == 1 and route == "auto" and is_plain(alpha, 1) and is_plain(beta, 0):
+        is_conjugated = arrays[0].dtype.kind == "c" and conj is not None and any(conj)
+        # As numpy's, whatever dtype was asked for.
+        view = None if is_conjugated else engine._view(operation, source, arrays[0])
+        if view is not None:
+            return view
+    check_casts(arrays, result_dtype, casting, operation)
+    target = None
+    if out is not None:
+        if shape is None:
+            shape = result_shape(engine, operation, source, arrays)
+        target = checked_out(out, shape, arrays, result_dtype, out_casting or casting, operation)
     settings = (conj, alpha, beta, order, optimize, route, memory_limit)
-
-    def run(operands: list[npt.NDArray[Any]], target: npt.NDArray[Any] | None) -> Any:
-        return engine._contract(operation, source, operands, target, *settings)
-
-    if out is not None and shape is None:
-        shape = result_shape(engine, operation, source, operands)
-    return into(
-        run,
-        operands,
-        out,
-        shape or (),
-        arrays,
-        result_dtype,
-        out_casting or casting,
-        operation,
-        is_sum=not is_zero(beta),
-    )
+    result = engine._contract(operation, source, arrays, target, result_dtype, *settings)
+    return in_dtype(result, result_dtype) if out is None else _arrays.single_out(out)
 
 
-def into(
-    run: Run,
-    operands: list[npt.NDArray[Any]],
+def checked_out(
     out: Any,
     shape: tuple[int, ...],
     arrays: list[npt.NDArray[Any]],
     result_dtype: np.dtype[Any],
     casting: str,
     operation: str,
-    *,
-    is_sum: bool,
-) -> Any:
-    """Run the core into a new array, into `out`, or into an array between the two.
-
-    Parameters
-    ----------
-    run : callable
-        The core.
-    operands : list of ndarray
-        What the core reads.
-    out : ndarray or None
-        The caller's.
-    shape : tuple of int
-        Shape of the result, where there is an `out`.
-    arrays : list of ndarray
-        The arrays that the operands were made from, which `out` must not overlap.
-    result_dtype : dtype
-        Of the result.
-    casting : str
-        How the result may be converted to the dtype of `out`.
-    operation : str
-        For messages.
-    is_sum : bool
-        Whether `out` is read, for a `beta` that is not zero.
+) -> npt.NDArray[Any]:
+    """Take an output that the core may write: of that shape, apart from the arrays, and of a dtype that `casting` converts
+    the result to.
     """
-    core_dtype = operands[0].dtype
-    if out is None:
-        return in_dtype(run(operands, None), result_dtype)
-    out = _arrays.single_out(out)
-    target = _arrays.check_out(out, shape, arrays, operation)
+    target = _arrays.check_out(_arrays.single_out(out), shape, arrays, operation)
     if not np.can_cast(result_dtype, target.dtype, casting=casting):  # type: ignore[arg-type]
         raise DTypeError(
             f"{operation}: the result has dtype {result_dtype} and out {target.dtype}, which the rule "
@@ -197,26 +158,17 @@ def into(
             expected=str(result_dtype),
             actual=str(target.dtype),
         )
-    # A width change alone (int64 and int64 of another name) needs no detour.
-    if target.dtype == core_dtype and _arrays.as_readable(target) is target:
-        run(operands, target)
-        return out
-    detour = target.astype(core_dtype) if is_sum else np.empty(shape, core_dtype)
-    run(operands, detour)
-    np.copyto(target, detour if core_dtype == result_dtype else detour.astype(result_dtype), casting="unsafe")
-    return out
+    _warn_of_lost_parts(result_dtype, target.dtype)
+    return target
 
 
-def is_zero(value: Any) -> bool:
-    """Tell whether a factor is zero, whatever it is."""
-    try:
-        return bool(value == 0)
-    except Exception:
-        return False
+def is_plain(factor: Any, value: int) -> bool:
+    """Tell whether a factor is a number of Python's with that value."""
+    return isinstance(factor, (int, float, complex)) and factor == value
 
 
 def result_shape(
-    engine: CpuEngine, operation: str, source: Source, operands: list[npt.NDArray[Any]]
+    engine: CpuEngine, operation: str, source: Source, operands: Sequence[npt.NDArray[Any]]
 ) -> tuple[int, ...]:
     """The shape that a contraction has, or its error."""
     return tuple(engine._result_shape(operation, source, [list(operand.shape) for operand in operands]))
@@ -245,17 +197,14 @@ def einsum(
     arrays = [_arrays.as_operand(value, "einsum", position) for position, value in enumerate(values)]
     if route is not None and not isinstance(route, str):
         raise ArgumentError(f"einsum: route is {route!r}; give a str", operation="einsum", argument="route")
-    if out is None and dtype is None and len(arrays) == 1 and _arrays.is_half(arrays[0].dtype):
-        bits = _half_view(engine, source, arrays[0], (alpha, conj, route))
-        if bits is not None:
-            return bits
     path, cap = _paths.chosen(source, [array.shape for array in arrays], optimize, memory_limit, "einsum")
     most = limit(cap if memory_limit is None else memory_limit, "einsum")
     out = _arrays.single_out(out)
     if dtype is None and isinstance(out, np.ndarray) and any(array.dtype != out.dtype for array in arrays):
         # As numpy's einsum: a wider out is a wider accumulator. A narrower one is the casting rule's business.
         _arrays.check_dtype(out.dtype, "einsum")
-        dtype = promote([*(array.dtype for array in arrays), out.dtype], "einsum")
+        # The operands' own dtype comes first: what three dtypes promote to may depend on their order.
+        dtype = promote([promote([array.dtype for array in arrays], "einsum"), out.dtype], "einsum")
     return contract(
         engine,
         "einsum",
@@ -272,18 +221,3 @@ def einsum(
         route="auto" if route is None else route,
         memory_limit=most,
     )
-
-
-def _half_view(
-    engine: CpuEngine, source: Source, array: npt.NDArray[Any], options: tuple[Any, ...]
-) -> npt.NDArray[Any] | None:
-    """Take the view that a half-precision operand with nothing summed is; its bits need no arithmetic."""
-    if any(option is not None for option in options):
-        return None
-    inputs, output, extents, _ = bind(source, [array.shape], "einsum")
-    kept = all(label in output for label in inputs[0])
-    if not kept or any(extents[label] != size for label, size in zip(inputs[0], array.shape, strict=True)):
-        return None
-    bits = engine._contract("einsum", source, [array.view(np.uint16)], None, None, 1, 0, "K", "auto", "auto", None)
-    view: npt.NDArray[Any] = bits.view(array.dtype)
-    return view

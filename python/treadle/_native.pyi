@@ -32,6 +32,7 @@ __all__ = [
     "_bind_subscripts",
     "_caches",
     "_chain_path",
+    "_converted",
     "_error_codes",
     "_kernel_table",
     "_plan",
@@ -63,11 +64,12 @@ def _chain_path(sizes: Sequence[float]) -> list[list[int]]: ...
 def _bind_subscripts(
     operation: str, subscripts: _Source, shapes: list[list[int]]
 ) -> tuple[list[list[int]], list[int], list[int], list[str]]: ...
+def _converted(operation: str, array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]: ...
 def _plan(
     engine: CpuEngine | None,
     recipe: Any,
     subscripts: _Source,
-    dtype: str,
+    dtypes: list[np.dtype[Any]],
     layouts: list[tuple[list[int], list[int]]],
     constants: dict[int, npt.NDArray[Any]],
     conj: list[bool],
@@ -75,7 +77,7 @@ def _plan(
     optimize: Any,
     route: str,
     memory_limit: int | None,
-    is_direct: bool,
+    has_own_names: bool,
 ) -> Plan: ...
 
 @final
@@ -263,6 +265,7 @@ class CpuEngine:
         subscripts: _Source,
         operands: list[npt.NDArray[Any]],
         out: npt.NDArray[Any] | None,
+        dtype: np.dtype[Any],
         conj: Sequence[bool] | None,
         alpha: Any,
         beta: Any,
@@ -271,6 +274,7 @@ class CpuEngine:
         route: str,
         memory_limit: int | None,
     ) -> Any: ...
+    def _view(self, operation: str, subscripts: _Source, array: npt.NDArray[Any]) -> Any: ...
     def _result_shape(self, operation: str, subscripts: _Source, shapes: list[list[int]]) -> list[int]: ...
     def _find_path(
         self, operation: str, subscripts: _Source, shapes: list[list[int]], optimize: Any

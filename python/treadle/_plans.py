@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle import _arrays, _native, _paths
-from treadle._contract import cast_operands, dtype_of, in_dtype, into, is_zero, promote
+from treadle._contract import check_casts, checked_out, converted, dtype_of, in_dtype, promote
 from treadle._options import CASTINGS, ORDERS, flags, limit, option
 from treadle._subscripts import Source, split_arguments, text_of
 from treadle.exceptions import ArgumentError, DTypeError, EngineError, ShapeError, SizeOverflowError, SubscriptsError
@@ -84,27 +84,23 @@ class Recipe:
         return _core_dtype(self.dtype)
 
 
-#: The core's dtype and its name, by the number of a result's.
-_core: dict[int, tuple[np.dtype[Any], str]] = {}
-
-
 def _core_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    found = _core.get(dtype.num)
-    if found is None:
-        # np.dtype of a name is numpy's own, whatever C name the operands' dtype has.
-        name = "float32" if _arrays.is_half(dtype) else dtype.name
-        found = _core[dtype.num] = np.dtype(name), name
-    return found[0]
+    # np.dtype of a name is numpy's own, whatever C name the operands' dtype has.
+    return np.dtype("float32") if _arrays.is_half(dtype) else np.dtype(dtype.name)
+
+
+def _has_own_name(dtype: np.dtype[Any]) -> bool:
+    """Tell whether a dtype goes by the C name that numpy gives to its name."""
+    return dtype.num >= 256 or np.dtype(dtype.name).num == dtype.num
 
 
 def _build(engine: CpuEngine | None, recipe: Recipe) -> Plan:
-    core = recipe.core_dtype
-    direct = recipe.dtype.num == core.num and all(recipe.dtypes[at].num == core.num for at in recipe.free)
+    dtypes = [*recipe.dtypes, recipe.dtype]
     return _native._plan(
         engine,
         recipe,
         recipe.source,
-        _core[recipe.dtype.num][1],
+        dtypes,
         [(list(shape), list(strides)) for shape, strides in zip(recipe.shapes, _own_strides(recipe), strict=True)],
         dict(recipe.constants),
         recipe.conj,
@@ -112,7 +108,7 @@ def _build(engine: CpuEngine | None, recipe: Recipe) -> Plan:
         recipe.optimize,
         recipe.route,
         recipe.memory_limit,
-        direct,
+        all(_has_own_name(dtype) for dtype in dtypes),
     )
 
 
@@ -311,8 +307,11 @@ def check_cast(given: np.dtype[Any], wanted: np.dtype[Any], casting: str, positi
 
 def _copy(operand: npt.NDArray[Any] | Shape, wanted: np.dtype[Any], casting: str) -> npt.NDArray[Any]:
     """A constant that nobody else can write, in the core's dtype."""
-    (converted,) = cast_operands([np.asarray(operand)], wanted, casting, "plan")
-    copy = np.array(converted, dtype=_core_dtype(wanted), order="K", copy=True)
+    array = np.asarray(operand)
+    check_casts([array], wanted, casting, "plan")
+    if array.dtype != wanted and _arrays.is_half(wanted):
+        array = converted(array, wanted, "plan")
+    copy = converted(array, _core_dtype(wanted), "plan")
     copy.flags.writeable = False
     return copy
 
@@ -348,7 +347,7 @@ def call(plan: Plan, operands: tuple[Any, ...], out: Any, alpha: Any, beta: Any)
                 expected=recipe.shapes[position],
                 actual=array.shape,
             )
-        if array.dtype != recipe.dtypes[position]:
+        if array.dtype.newbyteorder("=") != recipe.dtypes[position]:
             raise DTypeError(
                 f"plan: operand {place} has dtype {array.dtype} and was planned with {recipe.dtypes[position]}; "
                 "convert it, or make a plan for the new dtype",
@@ -357,13 +356,8 @@ def call(plan: Plan, operands: tuple[Any, ...], out: Any, alpha: Any, beta: Any)
                 expected=str(recipe.dtypes[position]),
                 actual=str(array.dtype),
             )
-    alpha = 1 if alpha is None else alpha
-    beta = 0 if beta is None else beta
-    converted = cast_operands(arrays, recipe.dtype, recipe.casting, "plan")
-
-    def run(operands: list[npt.NDArray[Any]], target: npt.NDArray[Any] | None) -> Any:
-        return plan._run(operands, target, alpha, beta)
-
-    if out is None:
-        return in_dtype(run(converted, None), recipe.dtype)
-    return into(run, converted, out, plan.shape, arrays, recipe.dtype, recipe.casting, "plan", is_sum=not is_zero(beta))
+    target = None
+    if out is not None:
+        target = checked_out(out, plan.shape, arrays, recipe.dtype, recipe.casting, "plan")
+    result = plan._run(arrays, target, 1 if alpha is None else alpha, 0 if beta is None else beta)
+    return in_dtype(result, recipe.dtype) if out is None else _arrays.single_out(out)

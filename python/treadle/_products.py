@@ -13,7 +13,7 @@ from treadle._axes import Arrangement, normalised
 from treadle._contract import contract
 from treadle._options import CASTINGS, ORDERS, option
 from treadle._subscripts import Source
-from treadle.exceptions import ArgumentError, BroadcastError, ShapeError, UnsupportedError
+from treadle.exceptions import ArgumentError, BroadcastError, MatrixShapeError, ShapeError, UnsupportedError
 
 if TYPE_CHECKING:
     from treadle._native import CpuEngine
@@ -74,6 +74,8 @@ def _batched(
     )
 
 
+#: Axes of a numpy array.
+_MOST_AXES = 64
 _M, _K, _N = 0, 1, 2
 _NAMES = {_M: "M", _K: "K", _N: "N"}
 
@@ -105,7 +107,7 @@ def _product(
 
 def _check_gufunc(operation: str, subok: Any, signature: Any) -> None:
     """Refuse the options of numpy's ufuncs that choose a class or a loop."""
-    if subok not in (None, False):
+    if not (subok is None or (isinstance(subok, (bool, np.bool_)) and not subok)):
         raise UnsupportedError(
             f"{operation}: subok is {subok!r}, and results are plain arrays; leave it out", operation=operation
         )
@@ -142,19 +144,41 @@ def _gufunc(
     left, right = arrangement.operand(left, 0), arrangement.operand(right, 1)
     batch = max(left.ndim - len(cores[0]), right.ndim - len(cores[1]))
     arrangement.check_result(batch)
+    target = None
+    if out is not None:
+        target = arrangement.out(out, arrangement.batch_of(out, batch))
+        left = _stretched(left, right, target, cores)
     result = _product(
         engine,
         operation,
         left,
         right,
         cores,
-        out=None if out is None else arrangement.out(out, batch),
+        out=target,
         conj=conj,
         dtype=dtype,
         casting=option("casting", casting, "same_kind", CASTINGS, operation),
         order=option("order", order, "K", ORDERS, operation),
     )
     return arrangement.result(result) if out is None else _arrays.single_out(out)
+
+
+def _stretched(
+    left: npt.NDArray[Any], right: npt.NDArray[Any], out: Any, cores: tuple[list[int], list[int], list[int]]
+) -> npt.NDArray[Any]:
+    """The first operand with the batch axes of an `out` to which the result broadcasts, as numpy's ufuncs allow."""
+    if not isinstance(out, np.ndarray) or out.ndim < len(cores[2]):
+        return left
+    wanted = out.shape[: out.ndim - len(cores[2])]
+    left_core = left.shape[left.ndim - len(cores[0]) :]
+    leads = left.shape[: left.ndim - len(cores[0])], right.shape[: right.ndim - len(cores[1])]
+    try:
+        if np.broadcast_shapes(*leads) == wanted or np.broadcast_shapes(*leads, wanted) != wanted:
+            return left
+    except ValueError:
+        # Whoever binds the labels, or checks the output, says what does not fit.
+        return left
+    return np.broadcast_to(left, wanted + left_core)
 
 
 def matmul(engine: CpuEngine, a: Any, b: Any, out: Any = None, *, axes: Any = None, **options: Any) -> Any:
@@ -171,11 +195,14 @@ def matmul(engine: CpuEngine, a: Any, b: Any, out: Any = None, *, axes: Any = No
 
 def dot(engine: CpuEngine, a: Any, b: Any, out: Any = None) -> Any:
     """``engine.dot`` with anything that is not two plain matrices."""
-    left, right = _arrays.as_operand(a, "dot", 0), _arrays.as_operand(b, "dot", 1)
+    return _dot(engine, "dot", _arrays.as_operand(a, "dot", 0), _arrays.as_operand(b, "dot", 1), out)
+
+
+def _dot(engine: CpuEngine, operation: str, left: npt.NDArray[Any], right: npt.NDArray[Any], out: Any) -> Any:
     if left.ndim == 0 or right.ndim == 0:
-        return _outer_of(engine, "dot", left, right, out)
+        return _outer_of(engine, operation, left, right, out)
     axis = -1 if right.ndim == 1 else -2
-    return tensordot(engine, left, right, ((-1,), (axis,)), operation="dot", out=out)
+    return tensordot(engine, left, right, ((-1,), (axis,)), operation=operation, out=out)
 
 
 def _outer_of(
@@ -196,17 +223,41 @@ def inner(engine: CpuEngine, a: Any, b: Any) -> Any:
 
 def outer(engine: CpuEngine, a: Any, b: Any, out: Any = None) -> Any:
     """``engine.outer``: both operands are flattened."""
-    left, right = _arrays.as_operand(a, "outer", 0).reshape(-1), _arrays.as_operand(b, "outer", 1).reshape(-1)
-    # numpy's is a ufunc, and a ufunc's rule for out is "same_kind".
+    left, right = _arrays.as_operand(a, "outer", 0), _arrays.as_operand(b, "outer", 1)
+    shape = (left.size, right.size)
+    out = _arrays.single_out(out)
+    if out is None and left.ndim + right.ndim <= _MOST_AXES and shape != (1, 1):
+        # All axes of both in C order are the flattened ones, without a copy.
+        source = _source(
+            [_labels(left.ndim, 0), _labels(right.ndim, left.ndim)], _labels(left.ndim + right.ndim, 0), {}
+        )
+        result: npt.NDArray[Any] = contract(engine, "outer", source, [left, right], order="C")
+        return result.reshape(shape)
+    left, right = left.reshape(-1), right.reshape(-1)
+    # numpy's is a ufunc, whose result broadcasts to out and whose rule for out is "same_kind".
+    if isinstance(out, np.ndarray) and out.shape != shape and _broadcasts(shape, out.shape):
+        axes = _labels(out.ndim, 0)
+        factors = [np.broadcast_to(left[:, None], out.shape), np.broadcast_to(right[None, :], out.shape)]
+        return contract(engine, "outer", _source([axes, axes], axes, {}), factors, out=out, out_casting="same_kind")
     return _outer_of(engine, "outer", left, right, out, "same_kind")
+
+
+def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, wanted) == wanted
+    except ValueError:
+        return False
 
 
 def vdot(engine: CpuEngine, a: Any, b: Any) -> Any:
     """``engine.vdot``: both operands are flattened, the first is conjugated."""
-    left, right = _arrays.as_operand(a, "vdot", 0).reshape(-1), _arrays.as_operand(b, "vdot", 1).reshape(-1)
+    left, right = _arrays.as_operand(a, "vdot", 0), _arrays.as_operand(b, "vdot", 1)
     if left.size != right.size:
         raise _mismatch("vdot", "the number of elements", left.size, right.size, (left.shape, right.shape))
-    return contract(engine, "vdot", _source([[0], [0]], [], {}), [left, right], conj=[True, False])
+    if left.shape != right.shape:
+        left, right = left.reshape(-1), right.reshape(-1)
+    axes = _labels(left.ndim, 0)
+    return contract(engine, "vdot", _source([axes, axes], [], {}), [left, right], conj=[True, False])
 
 
 def vecdot(
@@ -346,12 +397,15 @@ def multi_dot(engine: CpuEngine, arrays: Any, out: Any) -> Any:
     values = [_arrays.as_operand(value, "multi_dot", position) for position, value in enumerate(arrays)]
     if len(values) < 2:
         raise ShapeError(f"multi_dot: {len(values)} arrays were given; at least two are needed", operation="multi_dot")
+    if len(values) == 2:
+        # There is no order to choose, and numpy's is then a dot, of whatever has as many axes as it has.
+        return _dot(engine, "multi_dot", values[0], values[1], out)
     last = len(values) - 1
     inputs = []
     for position, array in enumerate(values):
         vector = array.ndim == 1 and position in (0, last)
         if array.ndim != 2 and not vector:
-            raise ShapeError(
+            raise MatrixShapeError(
                 f"multi_dot: operand {position} has {array.ndim} axes; all are matrices, and the first and the last may be "
                 "vectors",
                 operation="multi_dot",

@@ -49,7 +49,6 @@ WIDER = [
 ]
 
 
-@open_fault
 @pytest.mark.parametrize(("dtype", "wider", "old"), WIDER)
 @pytest.mark.parametrize("verb", ["einsum", "einsum, dtype", "gemm", "plan"])
 def test_an_out_that_is_read_is_never_narrowed(
@@ -123,7 +122,6 @@ def test_slices_add_up_infinities_in_complex_results(engine: td.CpuEngine, most:
 # --- floating-point warnings -----------------------------------------------------------------------------------
 
 
-@open_fault
 @pytest.mark.parametrize(
     "call",
     [
@@ -179,7 +177,8 @@ calls = {
 }
 import warnings
 warnings.simplefilter("ignore")
-engine.matmul(np.ones((3, 3), "f2"), np.ones((3, 3), "f4"))
+# The package's own modules are there before memory is short.
+engine.matmul(np.ones((3, 3), "f2"), np.ones((3, 3), ">f4"))
 soft, hard = resource.getrlimit(resource.RLIMIT_AS)
 now = 4096 * int(Path("/proc/self/statm").read_text().split()[0])
 resource.setrlimit(resource.RLIMIT_AS, (now, hard))
@@ -194,7 +193,6 @@ assert verdict == "OutOfMemoryError", verdict
 """
 
 
-@open_fault
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
 @pytest.mark.parametrize("case", ["operand, half", "operand, mixed", "operand, swapped", "result", "constant"])
 def test_a_conversion_without_memory_is_our_error(
@@ -204,7 +202,6 @@ def test_a_conversion_without_memory_is_our_error(
     assert done.returncode == 0, done.stderr
 
 
-@open_fault
 def test_a_result_that_cannot_be_had_names_its_operation(engine: td.CpuEngine) -> None:
     one = np.broadcast_to(np.ones(()), (2**24,))
     column, row = one[:, None], one[None]
@@ -276,7 +273,6 @@ def test_ctrl_c_ends_a_long_item_within_a_second(
 # --- smaller ones ----------------------------------------------------------------------------------------------
 
 
-@open_fault
 def test_out_widens_what_the_operands_promote_to(engine: td.CpuEngine) -> None:
     """numpy's promotion of extension dtypes depends on the order; the operands' own comes first."""
     ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -285,7 +281,6 @@ def test_out_widens_what_the_operands_promote_to(engine: td.CpuEngine) -> None:
     assert engine.einsum("i,i,i->", *operands, out=np.zeros(())) == 2
 
 
-@open_fault
 @pytest.mark.parametrize("name", ["alpha", "beta"])
 @pytest.mark.parametrize("value", [np.array("x"), np.float64, np.array([1.0, 2.0]), "1", None.__class__])
 def test_factors_that_are_no_numbers_are_typed_errors(engine: td.CpuEngine, name: str, value: Any) -> None:
@@ -300,7 +295,6 @@ def test_factors_that_are_no_numbers_are_typed_errors(engine: td.CpuEngine, name
             call(**{name: value})
 
 
-@open_fault
 def test_an_operand_that_is_copied_first_is_still_an_operand(engine: td.CpuEngine) -> None:
     """An out over the memory of a byte-swapped or misaligned operand shares its elements all the same."""
     swapped = np.ones((3, 3), np.dtype(np.float64).newbyteorder())

@@ -22,10 +22,14 @@ from pathlib import Path
 import numpy as np
 import treadle as td
 
-text, shapes, dtype, layout, threads, into = sys.argv[1:]
+text, shapes, dtypes, layout, threads, into = sys.argv[1:]
 rng = np.random.default_rng(0)
+dtypes = dtypes.split(",")
 
-def make(shape):
+def make(shape, dtype):
+    if layout == "swapped":
+        array = rng.integers(0, 2, shape, dtype=np.int8).astype(dtype)
+        return array.byteswap().view(array.dtype.newbyteorder())
     if layout == "stepped":
         array = rng.integers(0, 2, [2 * n for n in shape], dtype=np.int8)[(slice(None, None, -2),) * len(shape)]
         base = np.zeros([2 * n for n in shape], dtype)
@@ -35,13 +39,14 @@ def make(shape):
     array = rng.integers(0, 2, shape, dtype=np.int8).astype(dtype)
     return np.array(array, order="F") if layout == "F" else array
 
-operands = [make(shape) for shape in eval(shapes)]
+operands = [make(shape, dtypes[at % len(dtypes)]) for at, shape in enumerate(eval(shapes))]
 inputs, output = text.split("->")
 sizes = {l: n for term, array in zip(inputs.split(","), operands) for l, n in zip(term, array.shape)}
 # Written once, so that its pages are there.
-out = np.full([sizes[l] for l in output], 1, dtype) if into == "out" else None
+out = None if into == "new" else np.full([sizes[l] for l in output], 1, dtypes[-1] if into == "out" else into)
 engine = td.CpuEngine(int(threads))
 engine.matmul(np.ones((200, 200)), np.ones((200, 200)))
+engine.matmul(np.ones((200, 200), "f2"), np.ones((200, 200), ">f4"))
 
 def read(word):
     line = next(l for l in Path("/proc/self/status").read_text().splitlines() if l.startswith(word))
@@ -49,8 +54,9 @@ def read(word):
 
 Path("/proc/self/clear_refs").write_text("5")
 before = read("VmRSS")
-value = engine.einsum(text, *operands, out=out)
-extra = read("VmHWM") - before - (0 if into == "out" else np.asarray(value).nbytes)
+options = {} if into == "new" else {"out": out, "casting": "unsafe"}
+value = engine.einsum(text, *operands, **options)
+extra = read("VmHWM") - before - (np.asarray(value).nbytes if into == "new" else 0)
 print(extra)
 """
 #: Operands of 16 to 60 MiB: a copy of one would show.
@@ -80,6 +86,12 @@ CASES = {
         pytest.param("float64", "C", 1, "out", marks=pytest.mark.slow),
         pytest.param("complex128", "F", 2, "out", marks=pytest.mark.slow),
         pytest.param("int64", "C", 2, "new", marks=pytest.mark.slow),
+        ("float16", "C", 1, "new"),
+        ("float32,float64", "F", 1, "new"),
+        pytest.param("float64", "swapped", 1, "out", marks=pytest.mark.slow),
+        pytest.param("float16", "C", 1, "float64", marks=pytest.mark.slow),
+        pytest.param("int32,float32", "C", 2, "float32", marks=pytest.mark.slow),
+        pytest.param("complex64,float16", "F", 1, "new", marks=pytest.mark.slow),
     ],
 )
 def test_less_than_16_mib_a_thread_beyond_operands_and_result(
@@ -95,9 +107,53 @@ def test_less_than_16_mib_a_thread_beyond_operands_and_result(
         pytest.skip("the whole of which it is a part would be too large")
     # Freed memory goes back at once, or the arrays of the preparation would pay for copies.
     environment = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20), "MALLOC_TRIM_THRESHOLD_": "0"}
-    done = run_python("-c", MEASURE, text, str(shapes), dtype, layout, str(threads), into, env=environment)
+    done = run_python("-W", "ignore", "-c", MEASURE, text, str(shapes), dtype, layout, str(threads), into, env=environment)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < threads * (16 << 20), f"{int(done.stdout) / 2**20:.1f} MiB"
+
+
+FLATTENED = """
+import sys
+from pathlib import Path
+import numpy as np
+import treadle as td
+
+case, dtype = sys.argv[1:]
+a, b = np.ones((3000, 2000), dtype), np.ones((3000, 2000), "f8")
+tall, few = np.ones((2000, 1000), dtype), np.ones(2)
+square = np.ones((1500, 1500), dtype)
+plan = td.CpuEngine(1).plan("ij,jk->ik", square, square)
+calls = {
+    "vdot": lambda engine: engine.vdot(a.T, b.T),
+    "outer": lambda engine: engine.outer(tall.T, few),
+    "plan": lambda engine: engine.plan(plan)(square, square),
+    "chain": lambda engine: engine.multi_dot([square, square[:, :20], square[:20]]),
+}
+engine = td.CpuEngine(1)
+small = np.ones((3, 2), dtype)
+engine.vdot(small.T, small.T)
+engine.outer(small.T, small)
+
+def read(word):
+    line = next(l for l in Path("/proc/self/status").read_text().splitlines() if l.startswith(word))
+    return 1024 * int(line.split()[1])
+
+Path("/proc/self/clear_refs").write_text("5")
+before = read("VmRSS")
+value = calls[case](engine)
+print(read("VmHWM") - before - np.asarray(value).nbytes)
+"""
+
+
+@pytest.mark.parametrize("case", ["vdot", "outer", "plan", "chain"])
+@pytest.mark.parametrize("dtype", ["float64", "float16"])
+def test_nothing_is_flattened_or_converted_as_a_whole(
+    run_python: Callable[..., subprocess.CompletedProcess[str]], case: str, dtype: str
+) -> None:
+    environment = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20), "MALLOC_TRIM_THRESHOLD_": "0"}
+    done = run_python("-W", "ignore", "-c", FLATTENED, case, dtype, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 16 << 20, f"{int(done.stdout) / 2**20:.1f} MiB"
 
 
 REFUSED = """

@@ -144,7 +144,8 @@ def test_out_08_bool_is_or_and(engines: dict[int, td.CpuEngine], small: Make, sh
     assert (engine.einsum("ij,jk,kl->il", a, b, b.T) == ((expected.astype(int) @ b.T.astype(int)) > 0)).all()
     # dtype=bool of numbers is truth.
     numbers = np.array([0, 3, -2, 0.5])
-    assert engine.einsum("i->i", numbers, dtype=bool, casting="unsafe").tolist() == [False, True, True, True]
+    once = np.ones((), bool)
+    assert engine.einsum("i,->i", numbers, once, dtype=bool, casting="unsafe").tolist() == [False, True, True, True]
 
 
 def test_out_08_any_byte_but_zero_is_true(engine: td.CpuEngine) -> None:

@@ -201,9 +201,10 @@ def test_multi_dot(engine: td.CpuEngine, small: Make, dtype: str) -> None:
         ([], td.ShapeError),
         ([np.eye(2)], td.ShapeError),
         ([np.eye(2), np.ones(2), np.eye(2)], td.ShapeError),
-        ([np.eye(2), np.ones((2, 2, 2))], td.ShapeError),
+        ([np.eye(2), np.eye(2), np.ones((2, 2, 2))], td.MatrixShapeError),
         ([np.eye(2), np.eye(3)], td.BroadcastError),
-        ([np.ones(()), np.eye(3)], td.ShapeError),
+        ([np.ones(()), np.eye(3), np.eye(3)], np.linalg.LinAlgError),
+        ([np.eye(3), np.eye(3), np.ones(())], td.ShapeError),
     ):
         with pytest.raises(error):
             engine.multi_dot(bad)

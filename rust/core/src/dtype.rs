@@ -96,6 +96,53 @@ impl DType {
         matches!(self, DType::C64 | DType::C128)
     }
 
+    /// The dtype that numpy promotes two dtypes to; `None` where it has none, and for `bfloat16` beside another dtype,
+    /// which the package that has it decides.
+    ///
+    /// The smallest kind that both have, in the smallest size that holds both without loss, where there is one:
+    /// `int64` beside `uint64` is `float64`, and so is a 32-bit integer beside a `float32`.
+    pub fn promoted(self, other: DType) -> Option<DType> {
+        if self == other {
+            return Some(self);
+        }
+        if self == DType::BF16 || other == DType::BF16 {
+            return None;
+        }
+        let (low, high) = if self.kind() <= other.kind() {
+            (self, other)
+        } else {
+            (other, self)
+        };
+        Some(match (low.kind(), high.kind()) {
+            (Kind::Bool, _) => high,
+            (one, another) if one == another => {
+                if low.size() >= high.size() {
+                    low
+                } else {
+                    high
+                }
+            }
+            (Kind::Unsigned, Kind::Signed) => match low.size().max(high.size() / 2) {
+                1 => DType::I16,
+                2 => DType::I32,
+                4 => DType::I64,
+                _ => DType::F64,
+            },
+            // The bits of the significand decide how wide a float must be.
+            (Kind::Unsigned | Kind::Signed, _) => match (low.size(), high) {
+                (1, _) => high,
+                (2, DType::F16) => DType::F32,
+                (2, _) => high,
+                (_, DType::C64 | DType::C128) => DType::C128,
+                _ => DType::F64,
+            },
+            _ => match (low, high) {
+                (DType::F64, _) => DType::C128,
+                _ => high,
+            },
+        })
+    }
+
     /// The dtype of that numpy name.
     pub fn from_name(name: &str) -> Option<DType> {
         DType::ALL.iter().copied().find(|dtype| dtype.name() == name)
@@ -119,6 +166,40 @@ mod tests {
         }
         assert_eq!(DType::ALL.len(), 15);
         assert_eq!(DType::from_name("longdouble"), None);
+    }
+
+    #[test]
+    fn promotion_is_symmetric_and_loses_nothing() {
+        for &one in DType::ALL {
+            assert_eq!(one.promoted(one), Some(one));
+            for &other in DType::ALL {
+                let common = one.promoted(other);
+                assert_eq!(common, other.promoted(one));
+                if let Some(common) = common {
+                    assert!(common.size() >= one.size() && common.kind() >= one.kind());
+                    assert_eq!(common.promoted(one), Some(common));
+                } else {
+                    assert!(one != other && (one == DType::BF16 || other == DType::BF16));
+                }
+            }
+        }
+        for (one, other, common) in [
+            (DType::I8, DType::U8, DType::I16),
+            (DType::I32, DType::U8, DType::I32),
+            (DType::U32, DType::I8, DType::I64),
+            (DType::U64, DType::I8, DType::F64),
+            (DType::Bool, DType::F16, DType::F16),
+            (DType::U8, DType::F16, DType::F16),
+            (DType::I16, DType::F16, DType::F32),
+            (DType::I32, DType::F16, DType::F64),
+            (DType::I32, DType::C64, DType::C128),
+            (DType::U16, DType::C64, DType::C64),
+            (DType::F64, DType::C64, DType::C128),
+            (DType::F16, DType::C64, DType::C64),
+            (DType::F16, DType::F32, DType::F32),
+        ] {
+            assert_eq!(one.promoted(other), Some(common), "{one} {other}");
+        }
     }
 
     #[test]

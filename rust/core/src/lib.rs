@@ -5,6 +5,7 @@
 mod dtype;
 mod element;
 mod error;
+pub mod half;
 pub mod layout;
 mod scalar;
 pub mod sizes;

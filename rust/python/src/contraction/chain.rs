@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use treadle_contract::Optimize;
 
-use super::contract::{Settings, Target, can_take, contract_with, is_native};
+use super::contract::{Settings, Target, can_take, contract_any};
 use super::options::items;
 use super::source::Source;
 use super::{Given, call_package};
@@ -79,11 +79,8 @@ fn chain<'py>(
     if count < 2 {
         return None;
     }
-    let first = exact_array(&objects[0]).filter(|array| is_native(array.dtype))?;
-    let mut arrays = vec![first];
-    for object in &objects[1..] {
-        arrays.push(exact_array(object).filter(|array| array.dtype == first.dtype)?);
-    }
+    let arrays = objects.iter().map(exact_array).collect::<Option<Vec<_>>>()?;
+    let first = arrays[0];
     let last = &arrays[count - 1];
     let mut sizes = Vec::with_capacity(count + 1);
     let mut terms = Vec::with_capacity(count);
@@ -128,7 +125,7 @@ fn chain<'py>(
         optimize: &optimize,
         ..Settings::DEFAULT
     };
-    Some(contract_with(
+    contract_any(
         slf.py(),
         slf.get(),
         "multi_dot",
@@ -136,7 +133,7 @@ fn chain<'py>(
         &arrays,
         target,
         &settings,
-    ))
+    )
 }
 
 #[pymethods]

@@ -8,11 +8,12 @@ use treadle_contract::{Optimize, Route};
 use treadle_core::layout::Order;
 use treadle_core::{DType, Error, ErrorCode, Scalar};
 
+use super::converted::{self, Place};
 use super::execute::{self, Arrays};
 use super::planning::{Layout, find};
 use super::source::Source;
 use super::view;
-use crate::convert::{ArrayView, new_array};
+use crate::convert::{ArrayView, Stored, new_array};
 use crate::door;
 use crate::engine::PyCpuEngine;
 use crate::errors::raise;
@@ -22,7 +23,7 @@ pub(super) const FEW: usize = 8;
 
 static AUTO: Optimize = Optimize::Auto;
 
-/// Dtypes that the core contracts as they are; half precisions are widened by the package first.
+/// Dtypes that the core contracts as they are; half precisions are widened first.
 #[inline]
 pub(super) fn is_native(dtype: DType) -> bool {
     !matches!(dtype, DType::F16 | DType::BF16)
@@ -80,7 +81,7 @@ impl Target<'_, '_> {
     }
 }
 
-/// True when `out` has the operands' dtype and can be written without harm to them or to itself.
+/// True when `out` can be written without harm to the operands or to itself.
 ///
 /// False is no refusal: the package looks again, element by element.
 pub(super) fn can_take(out: &ArrayView<'_>, operands: &[ArrayView<'_>]) -> bool {
@@ -90,7 +91,7 @@ pub(super) fn can_take(out: &ArrayView<'_>, operands: &[ArrayView<'_>]) -> bool 
     let (low, high) = out.byte_bounds();
     operands.iter().all(|operand| {
         let (start, end) = operand.byte_bounds();
-        operand.dtype == out.dtype && (high <= start || end <= low)
+        high <= start || end <= low
     })
 }
 
@@ -129,12 +130,13 @@ pub(super) fn contract<'py>(
     let (result, data) = match &target {
         Target::New => new_array(
             py,
+            operation,
             dtype,
             plan.output_shape(),
             Some(plan.output_strides()),
             engine.buffers(),
         )?,
-        Target::Reshaped(shape) => new_array(py, dtype, shape, None, engine.buffers())?,
+        Target::Reshaped(shape) => new_array(py, operation, dtype, shape, None, engine.buffers())?,
         Target::Out(object, array) => ((**object).clone(), array.data),
     };
     let mut few = [std::ptr::null_mut(); FEW];
@@ -188,6 +190,66 @@ pub(super) fn contract_with<'py>(
     settings: &Settings<'_>,
 ) -> PyResult<Bound<'py, PyAny>> {
     contract(py, slf, operation, source, arrays, target, settings)
+}
+
+/// The dtype that arrays of one or two dtypes promote to. numpy's rule for more of them is no rule for pairs.
+pub(super) fn common_dtype(arrays: &[ArrayView<'_>]) -> Option<DType> {
+    let first = arrays.first()?.dtype;
+    let mut second = first;
+    for array in arrays {
+        if array.dtype != first && array.dtype != second {
+            if second != first {
+                return None;
+            }
+            second = array.dtype;
+        }
+    }
+    first.promoted(second)
+}
+
+/// Contracts plain arrays, which are converted where they are not of one native dtype. `None` leaves the call to the
+/// package: for dtypes of which numpy has to say what they promote to, an output of another dtype than the result's, and
+/// factors that do not fit.
+///
+/// `out`, if it is a target, is writeable, and shares no element with the arrays or with itself.
+#[inline]
+pub(super) fn contract_any<'py>(
+    py: Python<'py>,
+    slf: &PyCpuEngine,
+    operation: &'static str,
+    source: &Source<'_>,
+    arrays: &[ArrayView<'_>],
+    target: Target<'_, 'py>,
+    settings: &Settings<'_>,
+) -> Option<PyResult<Bound<'py, PyAny>>> {
+    let first = arrays.first()?.dtype;
+    let is_one = is_native(first) && arrays.iter().all(|array| array.dtype == first);
+    let result = if is_one { first } else { common_dtype(arrays)? };
+    if target.out().is_some_and(|out| out.dtype != result) {
+        return None;
+    }
+    let core = result.accumulator();
+    if !settings.alpha.fits(core) || !settings.beta.fits(core) {
+        return None;
+    }
+    let settings = Settings {
+        conj: if core.is_complex() { settings.conj } else { &[] },
+        ..*settings
+    };
+    if is_one {
+        return Some(contract_with(
+            py, slf, operation, source, arrays, target, &settings,
+        ));
+    }
+    let stored: Vec<Stored<'_>> = arrays.iter().map(|array| Stored::plain(*array)).collect();
+    let place = match target {
+        Target::New => Place::New,
+        Target::Reshaped(shape) => Place::Reshaped(shape),
+        Target::Out(object, array) => Place::Out(object, Stored::plain(array)),
+    };
+    Some(converted::contract(
+        py, slf, operation, source, &stored, result, place, &settings,
+    ))
 }
 
 /// The view that one operand with nothing summed is, if it is one.

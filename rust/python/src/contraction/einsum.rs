@@ -3,8 +3,11 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
+use treadle_contract::Route;
 
-use super::contract::{FEW, Settings, Target, can_take, contract, contract_with, is_native, view_of};
+use super::contract::{
+    FEW, Settings, Target, can_take, common_dtype, contract, contract_any, contract_with, is_native, view_of,
+};
 use super::source::Source;
 use super::{Given, call_package, interleaved, operands_tuple, options};
 use crate::convert::{ArrayView, exact_array_of};
@@ -89,8 +92,8 @@ fn plain_network<'a>(
         .then_some((arrays, count))
 }
 
-/// The road between the hottest and the package: builtin options, any number of plain arrays of one dtype, and the
-/// interleaved form with small numbers. `None` leaves the call to the package, which also says what is wrong with it.
+/// The road between the hottest and the package: builtin options, any number of plain arrays of one or two dtypes, and
+/// the interleaved form with small numbers. `None` leaves the call to the package, which also says what is wrong with it.
 #[inline(never)]
 fn contract_plain_options<'py>(
     slf: &Bound<'py, PyCpuEngine>,
@@ -131,12 +134,8 @@ fn contract_plain_options<'py>(
         arrays.push(exact_array_of(subscripts.as_borrowed())?);
         Source::Lists(interleaved::read(objects, &mut arrays)?)
     };
-    let first = arrays.first()?;
-    let dtype = first.dtype;
-    if !is_native(dtype) || arrays.iter().any(|array| array.dtype != dtype) {
-        return None;
-    }
-    let (alpha, beta) = options::factors(alpha, beta, dtype)?;
+    let dtype = common_dtype(&arrays)?;
+    let (alpha, beta) = options::factors(alpha, beta, dtype.accumulator())?;
     let order = options::order(order)?;
     let route = options::route(route)?;
     let optimize = options::optimize(optimize)?;
@@ -154,21 +153,31 @@ fn contract_plain_options<'py>(
     let target = match out.given() {
         None => Target::New,
         Some(out) => {
-            let array = exact_array_of(out)?;
-            if array.dtype != dtype || !can_take(&array, &arrays) {
-                return None;
-            }
+            let array = exact_array_of(out).filter(|array| can_take(array, &arrays))?;
             Target::Out(out, array)
         }
     };
-    if arrays.len() == 1 && matches!(target, Target::New) {
-        // Perhaps a view.
-        return None;
+    if let ([array], Target::New) = (&arrays[..], &target)
+        && alpha.is_one()
+        && route == Route::Auto
+        && !(dtype.is_complex() && conj.contains(&true))
+    {
+        let object = if source.is_text() {
+            a.0?
+        } else {
+            subscripts.as_borrowed()
+        };
+        match view_of(py, slf.get(), "einsum", &source, &object, array) {
+            Ok(None) => {}
+            Ok(Some(view)) => return Some(Ok(view)),
+            Err(_) if !source.is_text() => return None,
+            Err(error) => return Some(Err(error)),
+        }
     }
     if !beta.is_zero() && matches!(target, Target::New) {
         return None;
     }
-    let result = contract_with(py, slf.get(), "einsum", &source, &arrays, target, &settings);
+    let result = contract_any(py, slf.get(), "einsum", &source, &arrays, target, &settings)?;
     if let Err(error) = &result
         && !source.is_text()
         && error.is_instance_of::<PyValueError>(py)

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use super::contract::{Settings, Target, can_take, contract_with, is_native};
+use super::contract::{Settings, Target, can_take, common_dtype, contract_any};
 use super::matmul::batches_fit;
 use super::options::factors;
 use super::source::Source;
@@ -51,11 +51,11 @@ fn product<'py>(
     trans: [Flag; 2],
 ) -> Option<PyResult<Bound<'py, PyAny>>> {
     let (left, right) = (exact_array(a)?, exact_array(b)?);
-    let dtype = left.dtype;
-    if dtype != right.dtype || !is_native(dtype) || left.ndim() < 2 || right.ndim() < 2 {
+    if left.ndim() < 2 || right.ndim() < 2 {
         return None;
     }
-    let (alpha, beta) = factors(&alpha, &beta, dtype)?;
+    let dtype = common_dtype(&[left, right])?;
+    let (alpha, beta) = factors(&alpha, &beta, dtype.accumulator())?;
     let left_axis = left.ndim() - if trans[0] == Flag::Plain { 1 } else { 2 };
     let right_axis = right.ndim() - if trans[1] == Flag::Plain { 2 } else { 1 };
     if left.size(left_axis) != right.size(right_axis) || !batches_fit(&left, &right, 2, 2) {
@@ -71,14 +71,14 @@ fn product<'py>(
         }
     };
     let conj = trans.map(|flag| flag == Flag::Conjugated);
-    let is_conj = dtype.is_complex() && conj.contains(&true);
+    let is_conj = conj.contains(&true);
     let settings = Settings {
         alpha,
         beta,
         conj: if is_conj { &conj } else { &[] },
         ..Settings::DEFAULT
     };
-    Some(contract_with(
+    contract_any(
         slf.py(),
         slf.get(),
         "gemm",
@@ -86,7 +86,7 @@ fn product<'py>(
         &arrays,
         target,
         &settings,
-    ))
+    )
 }
 
 #[pymethods]

@@ -6,13 +6,14 @@ use pyo3::types::{PyBool, PyList, PyString};
 use treadle_contract::{Optimize, Route, find_path, path_cost};
 use treadle_core::layout::Order;
 use treadle_core::subscripts::{Bound as BoundSubscripts, Subscripts};
-use treadle_core::{Error, ErrorCode};
+use treadle_core::{DType, Error, ErrorCode, Scalar};
 
 use super::contract::{Settings, Target, check_factor, contract_with, is_native, view_of};
+use super::converted::{self, Place};
 use super::planning::{asks_neighbour, path_of_neighbour};
 use super::source::Source;
 use crate::convert::scalar::scalar;
-use crate::convert::{ArrayView, array_of_any_name};
+use crate::convert::{ArrayView, Stored, dtype_of_object};
 use crate::engine::PyCpuEngine;
 use crate::errors::raise;
 
@@ -32,24 +33,57 @@ pub(super) fn optimize_of(object: &Bound<'_, PyAny>, operation: &'static str) ->
     Ok(Optimize::Path(object.extract::<Vec<Vec<usize>>>()?))
 }
 
-/// An array that the package made plain, or checked as an output.
+/// An array that the package read or checked.
+pub(super) fn stored<'a>(object: &'a Bound<'_, PyAny>) -> PyResult<Stored<'a>> {
+    Stored::read(object.as_borrowed())
+        .ok_or_else(|| PyTypeError::new_err("the core takes arrays of its own dtypes only"))
+}
+
+/// An array of the core's own that was made plain.
 pub(super) fn plain<'a>(object: &'a Bound<'_, PyAny>) -> PyResult<ArrayView<'a>> {
-    array_of_any_name(object)
-        .filter(|array| is_native(array.dtype))
-        .ok_or_else(|| PyTypeError::new_err("the core takes plain native arrays only"))
+    let array = stored(object)?;
+    if array.is_plain && is_native(array.array.dtype) {
+        Ok(array.array)
+    } else {
+        Err(PyTypeError::new_err("the core takes plain native arrays only"))
+    }
+}
+
+/// Factors that a result can be scaled by, and what stands in an output that is read.
+pub(super) fn factors(
+    operation: &'static str,
+    core: DType,
+    out: Option<&Stored<'_>>,
+    alpha: &Bound<'_, PyAny>,
+    beta: &Bound<'_, PyAny>,
+) -> PyResult<(Scalar, Scalar)> {
+    let fail = |error: Error| raise(alpha.py(), error.in_operation(operation));
+    let (alpha, beta) = (
+        scalar(operation, "alpha", alpha)?,
+        scalar(operation, "beta", beta)?,
+    );
+    check_factor(core, "alpha", alpha).map_err(fail)?;
+    let summed = out.map_or(core, |out| converted::dtype_of_sum(core, out));
+    check_factor(summed, "beta", beta).map_err(fail)?;
+    if !beta.is_zero() && out.is_none() {
+        return Err(fail(no_accumulator()));
+    }
+    Ok((alpha, beta))
 }
 
 #[pymethods]
 impl PyCpuEngine {
-    /// The contraction behind every contracting method. Operands are plain arrays of one dtype; `out`, if given,
-    /// has that dtype, the right shape, is writeable and shares nothing with them: `treadle._contract` saw to it.
-    #[pyo3(signature = (operation, subscripts, operands, out, conj, alpha, beta, order, optimize, route, memory_limit))]
+    /// The contraction behind every contracting method. Operands are arrays of any dtypes, byte orders and alignments that
+    /// `dtype`, the result's, may be made of; `out`, if given, has a dtype that the result may be converted to, the right
+    /// shape, is writeable and shares nothing with them: `treadle._contract` saw to it.
+    #[pyo3(signature = (operation, subscripts, operands, out, dtype, conj, alpha, beta, order, optimize, route, memory_limit))]
     fn _contract<'py>(
         slf: &Bound<'py, Self>,
         operation: &str,
         subscripts: &Bound<'py, PyAny>,
         operands: &Bound<'py, PyList>,
         out: Option<Bound<'py, PyAny>>,
+        dtype: &Bound<'py, PyAny>,
         conj: Option<Vec<bool>>,
         alpha: &Bound<'py, PyAny>,
         beta: &Bound<'py, PyAny>,
@@ -65,24 +99,20 @@ impl PyCpuEngine {
         let order = Order::from_name(order).map_err(fail)?;
         let optimize = optimize_of(optimize, operation)?;
         let route = Route::from_name(route).map_err(fail)?;
-        let (alpha, beta) = (
-            scalar(operation, "alpha", alpha)?,
-            scalar(operation, "beta", beta)?,
-        );
         let objects: Vec<Bound<'py, PyAny>> = operands.iter().collect();
-        let arrays = objects.iter().map(plain).collect::<PyResult<Vec<_>>>()?;
-        let target = out.as_ref().map(plain).transpose()?;
-        let Some(dtype) = arrays.first().map(|array| array.dtype) else {
+        let arrays = objects.iter().map(stored).collect::<PyResult<Vec<_>>>()?;
+        let target = out.as_ref().map(stored).transpose()?;
+        if arrays.is_empty() {
             return Err(fail(Error::new(
                 ErrorCode::Subscripts,
                 "no operand was given; at least one is needed",
             )));
-        };
-        check_factor(dtype, "alpha", alpha).map_err(fail)?;
-        check_factor(dtype, "beta", beta).map_err(fail)?;
-        if !beta.is_zero() && target.is_none() {
-            return Err(fail(no_accumulator()));
         }
+        let Some(result) = dtype_of_object(dtype) else {
+            return Err(PyTypeError::new_err("the core takes its own dtypes only"));
+        };
+        let core = result.accumulator();
+        let (alpha, beta) = factors(operation, core, target.as_ref(), alpha, beta)?;
         let conj = conj.unwrap_or_default();
         if !conj.is_empty() && conj.len() != arrays.len() {
             return Err(fail(Error::new(
@@ -94,16 +124,7 @@ impl PyCpuEngine {
                 ),
             )));
         }
-        let is_conj = dtype.is_complex() && conj.contains(&true);
-        // A view needs no plan, and a plan of the same key with another alpha must not hide it.
-        if let ([array], None) = (arrays.as_slice(), &target)
-            && alpha.is_one()
-            && !is_conj
-            && route == Route::Auto
-            && let Some(view) = view_of(py, slf.get(), operation, &source, &objects[0], array)?
-        {
-            return Ok(view);
-        }
+        let is_conj = core.is_complex() && conj.contains(&true);
         let settings = Settings {
             alpha,
             beta,
@@ -113,11 +134,48 @@ impl PyCpuEngine {
             memory_limit,
             conj: if is_conj { &conj } else { &[] },
         };
-        let target = match (&out, target) {
-            (Some(object), Some(array)) => Target::Out(object.as_borrowed(), array),
-            _ => Target::New,
+        let plain: Vec<ArrayView<'_>> = arrays.iter().map(|array| array.array).collect();
+        let is_plain = |array: &Stored<'_>| array.is_plain && array.array.dtype == core;
+        if core == result && arrays.iter().chain(&target).all(is_plain) {
+            let target = match (&out, &target) {
+                (Some(object), Some(array)) => Target::Out(object.as_borrowed(), array.array),
+                _ => Target::New,
+            };
+            return contract_with(py, slf.get(), operation, &source, &plain, target, &settings);
+        }
+        let place = match (&out, target) {
+            (Some(object), Some(array)) => Place::Out(object.as_borrowed(), array),
+            _ => Place::New,
         };
-        contract_with(py, slf.get(), operation, &source, &arrays, target, &settings)
+        converted::contract(
+            py,
+            slf.get(),
+            operation,
+            &source,
+            &arrays,
+            result,
+            place,
+            &settings,
+        )
+    }
+
+    /// The view that one array with nothing summed is, or `None`.
+    fn _view<'py>(
+        slf: &Bound<'py, Self>,
+        operation: &str,
+        subscripts: &Bound<'py, PyAny>,
+        array: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let source = Source::read(subscripts)?;
+        let operation = operation_name(operation);
+        view_of(
+            slf.py(),
+            slf.get(),
+            operation,
+            &source,
+            array,
+            &stored(array)?.array,
+        )
     }
 
     /// The shape of a contraction's result.
@@ -181,6 +239,20 @@ fn bind(
     let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
     let bound = subscripts.bind(&shapes).map_err(fail)?;
     Ok((subscripts, bound))
+}
+
+/// An array converted to a dtype in new memory, whose axes lie as its own do.
+#[pyfunction]
+pub(super) fn _converted<'py>(
+    py: Python<'py>,
+    operation: &str,
+    array: &Bound<'py, PyAny>,
+    dtype: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let Some(dtype) = dtype_of_object(dtype) else {
+        return Err(PyTypeError::new_err("the core takes its own dtypes only"));
+    };
+    converted::copy(py, operation_name(operation), &stored(array)?, dtype)
 }
 
 type BoundLists = (Vec<Vec<u32>>, Vec<u32>, Vec<usize>, Vec<String>);

@@ -6,7 +6,7 @@ use treadle_core::{DType, Scalar};
 use treadle_engine::CpuEngine;
 use treadle_kernels::{Isa, Matrix, Product};
 
-use super::contract::{Settings, Target, can_take, contract, contract_with, is_native};
+use super::contract::{Settings, Target, can_take, contract, contract_any, is_native};
 use super::execute::PooledScratch;
 use super::source::Source;
 use super::tensordot::pairing;
@@ -33,7 +33,7 @@ fn fits(left: &ArrayView<'_>, right: &ArrayView<'_>) -> bool {
 #[inline]
 fn plain_subscripts(operation: &str, left: &ArrayView<'_>, right: &ArrayView<'_>) -> Option<&'static str> {
     let (rows, columns) = (left.ndim(), right.ndim());
-    if left.dtype != right.dtype || !is_native(left.dtype) || rows == 0 || columns == 0 {
+    if rows == 0 || columns == 0 {
         return None;
     }
     if left.size(rows - 1) != right.size(columns.saturating_sub(2)) {
@@ -85,7 +85,7 @@ fn multiply<'py>(
     let (result, data, strides) = match out {
         Some((object, view)) => ((*object).clone(), view.data, (view.stride(0), view.stride(1))),
         None => {
-            let (array, data) = new_array(py, dtype, &[m, n], None, engine.buffers())?;
+            let (array, data) = new_array(py, operation, dtype, &[m, n], None, engine.buffers())?;
             (array, data, (n as isize, 1))
         }
     };
@@ -158,7 +158,10 @@ fn try_plain<'py>(
     };
     if fits(&left, &right)
         && target.as_ref().is_none_or(|(_, out)| {
-            out.ndim() == 2 && out.size(0) == left.size(0) && out.size(1) == right.size(1)
+            out.dtype == left.dtype
+                && out.ndim() == 2
+                && out.size(0) == left.size(0)
+                && out.size(1) == right.size(1)
         })
     {
         return Some(multiply(py, slf.get(), operation, &left, &right, target));
@@ -166,8 +169,8 @@ fn try_plain<'py>(
     let arrays = [left, right];
     if let Some(text) = plain_subscripts(operation, &left, &right) {
         let source = Source::Text(text);
-        return Some(match target {
-            None => contract(
+        if target.is_none() && left.dtype == right.dtype && is_native(left.dtype) {
+            return Some(contract(
                 py,
                 slf.get(),
                 operation,
@@ -175,17 +178,18 @@ fn try_plain<'py>(
                 &arrays,
                 Target::New,
                 &Settings::DEFAULT,
-            ),
-            Some((object, out)) => contract_with(
-                py,
-                slf.get(),
-                operation,
-                &source,
-                &arrays,
-                Target::Out(object, out),
-                &Settings::DEFAULT,
-            ),
-        });
+            ));
+        }
+        let target = target.map_or(Target::New, |(object, out)| Target::Out(object, out));
+        return contract_any(
+            py,
+            slf.get(),
+            operation,
+            &source,
+            &arrays,
+            target,
+            &Settings::DEFAULT,
+        );
     }
     if operation != "dot" {
         return None;
@@ -194,7 +198,7 @@ fn try_plain<'py>(
     let axis = right.ndim().saturating_sub(2);
     let text = pairing(&left, &right, &[left.ndim().checked_sub(1)?], &[axis])?;
     let target = target.map_or(Target::New, |(object, out)| Target::Out(object, out));
-    Some(contract_with(
+    contract_any(
         py,
         slf.get(),
         operation,
@@ -202,7 +206,7 @@ fn try_plain<'py>(
         &arrays,
         target,
         &Settings::DEFAULT,
-    ))
+    )
 }
 
 #[pymethods]

@@ -1,11 +1,12 @@
 //! Contraction: the hot paths that go straight from the method to a kernel, and the door for everything else.
 //!
-//! A method here looks at its arguments once. Plain arrays of one dtype take a hot path, with builtin options too; for
-//! anything else `treadle._contract` normalises the call (labels, casts, options, overlap) and comes back through
-//! [`general`].
+//! A method here looks at its arguments once. Plain arrays of one dtype take a hot path, with builtin options too, and
+//! those of two dtypes or of half precision are converted on the way ([`converted`]); for anything else
+//! `treadle._contract` normalises the call (labels, options, overlap) and comes back through [`general`].
 
 mod chain;
 mod contract;
+mod converted;
 mod einsum;
 mod execute;
 mod gemm;
@@ -88,5 +89,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plan::PyPlan>()?;
     module.add_function(wrap_pyfunction!(plan::_plan, module)?)?;
     module.add_function(wrap_pyfunction!(chain::_chain_path, module)?)?;
+    module.add_function(wrap_pyfunction!(general::_converted, module)?)?;
     module.add_function(wrap_pyfunction!(general::_bind_subscripts, module)?)
 }

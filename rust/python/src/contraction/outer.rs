@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use super::contract::{Settings, Target, can_take, contract_with, is_native};
+use super::contract::{Settings, Target, can_take, contract_any};
 use super::source::Source;
 use super::text::Text;
 use super::{Given, call_package};
@@ -20,9 +20,6 @@ fn flattened<'py>(
     conj: &[bool],
 ) -> Option<PyResult<Bound<'py, PyAny>>> {
     let (left, right) = (exact_array(a)?, exact_array(b)?);
-    if left.dtype != right.dtype || !is_native(left.dtype) {
-        return None;
-    }
     let (mut left_room, mut right_room) = ([0; 2], [0; 2]);
     let arrays = [left.flat(&mut left_room)?, right.flat(&mut right_room)?];
     if out.is_none() && operation == "vdot" && arrays[0].size(0) != arrays[1].size(0) {
@@ -36,11 +33,11 @@ fn flattened<'py>(
         }
     };
     let settings = Settings {
-        conj: if left.dtype.is_complex() { conj } else { &[] },
+        conj,
         ..Settings::DEFAULT
     };
     let source = Source::Text(subscripts);
-    Some(contract_with(
+    contract_any(
         slf.py(),
         slf.get(),
         operation,
@@ -48,7 +45,7 @@ fn flattened<'py>(
         &arrays,
         target,
         &settings,
-    ))
+    )
 }
 
 /// Axes of a product whose sizes stand on the stack.
@@ -62,7 +59,7 @@ fn interleaved<'py>(
 ) -> Option<PyResult<Bound<'py, PyAny>>> {
     let (left, right) = (exact_array(a)?, exact_array(b)?);
     let rank = left.ndim().max(right.ndim());
-    if left.dtype != right.dtype || !is_native(left.dtype) || rank > AXES || rank == 0 {
+    if rank > AXES || rank == 0 {
         return None;
     }
     let absent = |array: &ArrayView<'_>| rank - array.ndim();
@@ -88,7 +85,7 @@ fn interleaved<'py>(
         order: treadle_core::layout::Order::C,
         ..Settings::DEFAULT
     };
-    Some(contract_with(
+    contract_any(
         slf.py(),
         slf.get(),
         "kron",
@@ -96,7 +93,7 @@ fn interleaved<'py>(
         &[left, right],
         Target::Reshaped(&shape[..rank]),
         &settings,
-    ))
+    )
 }
 
 #[pymethods]

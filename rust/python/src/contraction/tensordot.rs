@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-use super::contract::{Settings, Target, contract_with, is_native};
+use super::contract::{Settings, Target, contract_any};
 use super::options::items;
 use super::source::Source;
 use super::text::Text;
@@ -19,7 +19,7 @@ pub(super) fn pairing(
     left_axes: &[usize],
     right_axes: &[usize],
 ) -> Option<Text> {
-    if left.dtype != right.dtype || !is_native(left.dtype) || left_axes.len() != right_axes.len() {
+    if left_axes.len() != right_axes.len() {
         return None;
     }
     let is_set = |axes: &[usize], ndim: usize| {
@@ -86,7 +86,7 @@ fn pair_off<'py>(
     let (left, right) = (exact_array(a)?, exact_array(b)?);
     let (left_axes, right_axes) = axes(&left, &right)?;
     let text = pairing(&left, &right, &left_axes, &right_axes)?;
-    Some(contract_with(
+    contract_any(
         slf.py(),
         slf.get(),
         operation,
@@ -94,7 +94,7 @@ fn pair_off<'py>(
         &[left, right],
         Target::New,
         &Settings::DEFAULT,
-    ))
+    )
 }
 
 #[pymethods]

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::contract::{Settings, Target, can_take, contract_with, is_native};
+use super::contract::{Settings, Target, can_take, contract_any};
 use super::matmul::batches_fit;
 use super::source::Source;
 use super::{Given, call_package};
@@ -56,9 +56,7 @@ impl Product {
         let size = |array: &crate::convert::ArrayView<'_>, behind: usize| {
             array.ndim().checked_sub(behind).map(|axis| array.size(axis))
         };
-        if left.dtype != right.dtype
-            || !is_native(left.dtype)
-            || left.ndim() < left_core
+        if left.ndim() < left_core
             || right.ndim() < right_core
             || size(&left, self.contracted[0])? != size(&right, self.contracted[1])?
             || !batches_fit(&left, &right, left_core, right_core)
@@ -74,10 +72,10 @@ impl Product {
             }
         };
         let settings = Settings {
-            conj: if left.dtype.is_complex() { self.conj } else { &[] },
+            conj: self.conj,
             ..Settings::DEFAULT
         };
-        Some(contract_with(
+        contract_any(
             slf.py(),
             slf.get(),
             self.name,
@@ -85,7 +83,7 @@ impl Product {
             &arrays,
             target,
             &settings,
-        ))
+        )
     }
 
     fn call<'py>(

@@ -2,8 +2,9 @@
 
 use std::ffi::{c_int, c_long};
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicI32, Ordering};
 
-use numpy::npyffi::{NpyTypes, PyArrayObject, get_type_object};
+use numpy::npyffi::{NpyTypes, PyArray_Descr, PyArrayObject, PyArrayObject_fields, get_type_object};
 use pyo3::ffi::{Py_TYPE, PyTypeObject};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -77,8 +78,18 @@ fn dtype_of(type_num: c_int) -> Option<DType> {
         9 if !LONG_IS_64 => DType::I64,
         10 if !LONG_IS_64 => DType::U64,
         23 => DType::F16,
-        _ => return None,
+        _ => return extension(type_num),
     })
+}
+
+/// numpy's number of the `bfloat16` that the package ml_dtypes brings, once an array of it has been seen.
+static BFLOAT16: AtomicI32 = AtomicI32::new(-1);
+/// The numbers of dtypes that are not numpy's own begin here.
+const FIRST_EXTENSION: c_int = 256;
+
+#[cold]
+fn extension(type_num: c_int) -> Option<DType> {
+    (type_num >= FIRST_EXTENSION && type_num == BFLOAT16.load(Ordering::Relaxed)).then_some(DType::BF16)
 }
 
 /// As `dtype_of`, for the second C names of 32 and 64 bits.
@@ -93,7 +104,28 @@ fn dtype_of_second_name(type_num: c_int) -> Option<DType> {
     })
 }
 
-/// numpy's type number of our dtype; `None` for bfloat16, which is not numpy's own.
+/// The dtype of a numpy dtype object, under whichever C name; learns `bfloat16` by its name.
+pub(crate) fn dtype_of_object(object: &Bound<'_, PyAny>) -> Option<DType> {
+    // SAFETY: `object` is alive; only what is a dtype is read as one, whose first fields are the same in numpy 1 and 2.
+    let number = unsafe {
+        let dtype_type = get_type_object(object.py(), NpyTypes::PyArrayDescr_Type);
+        if pyo3::ffi::PyObject_TypeCheck(object.as_ptr(), dtype_type) == 0 {
+            return None;
+        }
+        (*object.as_ptr().cast::<PyArray_Descr>()).fields.type_num
+    };
+    if number >= FIRST_EXTENSION && BFLOAT16.load(Ordering::Relaxed) < 0 {
+        let is_bfloat16 = object
+            .getattr("name")
+            .is_ok_and(|name| name.eq("bfloat16").unwrap_or(false));
+        if is_bfloat16 {
+            BFLOAT16.store(number, Ordering::Relaxed);
+        }
+    }
+    dtype_of(number).or_else(|| dtype_of_second_name(number))
+}
+
+/// numpy's type number of our dtype; `None` for a bfloat16 of which no array has been seen.
 pub(crate) fn type_num(dtype: DType) -> Option<c_int> {
     Some(match dtype {
         DType::Bool => 0,
@@ -114,7 +146,7 @@ pub(crate) fn type_num(dtype: DType) -> Option<c_int> {
         DType::F64 => 12,
         DType::C64 => 14,
         DType::C128 => 15,
-        DType::BF16 => return None,
+        DType::BF16 => return Some(BFLOAT16.load(Ordering::Relaxed)).filter(|&number| number >= 0),
     })
 }
 
@@ -130,11 +162,60 @@ pub(crate) fn exact_array_of<'a>(object: Borrowed<'a, '_, PyAny>) -> Option<Arra
     read(object, dtype_of)
 }
 
-/// As [`exact_array`], under whichever C name the dtype goes.
-pub(crate) fn array_of_any_name<'a>(object: &'a Bound<'_, PyAny>) -> Option<ArrayView<'a>> {
-    read(object.as_borrowed(), |number| {
-        dtype_of(number).or_else(|| dtype_of_second_name(number))
-    })
+/// An ndarray as it lies in memory, with elements that may have to be converted before anything reads them.
+#[derive(Clone, Copy)]
+pub(crate) struct Stored<'a> {
+    /// Strides of it may be no whole elements.
+    pub(crate) array: ArrayView<'a>,
+    /// True for the other byte order.
+    pub(crate) is_swapped: bool,
+    /// True for native byte order, alignment and strides of whole elements.
+    pub(crate) is_plain: bool,
+}
+
+impl<'a> Stored<'a> {
+    /// An array that can be read in place.
+    #[inline]
+    pub(crate) fn plain(array: ArrayView<'a>) -> Self {
+        Stored {
+            array,
+            is_swapped: false,
+            is_plain: true,
+        }
+    }
+
+    /// Reads `object` when it is exactly an ndarray of a dtype that treadle has, in whatever byte order and alignment.
+    pub(crate) fn read(object: Borrowed<'a, '_, PyAny>) -> Option<Self> {
+        let pointer = object.as_ptr();
+        // SAFETY: `object` is a live object.
+        if unsafe { Py_TYPE(pointer) } != array_type(object.py()) {
+            return None;
+        }
+        // SAFETY: as in `read`.
+        let (fields, descr, byteorder) = unsafe {
+            let fields = &(*pointer.cast::<PyArrayObject>()).fields;
+            let byteorder = (*fields.descr).fields.byteorder as u8;
+            (
+                fields,
+                Bound::from_borrowed_ptr(object.py(), fields.descr.cast()),
+                byteorder,
+            )
+        };
+        let dtype = dtype_of_object(&descr)?;
+        let is_swapped = byteorder
+            == if cfg!(target_endian = "little") {
+                b'>'
+            } else {
+                b'<'
+            };
+        let array = ArrayView::of(dtype, fields);
+        let is_plain = !is_swapped && fields.flags & ALIGNED != 0 && array.has_whole_strides();
+        Some(Stored {
+            array,
+            is_swapped,
+            is_plain,
+        })
+    }
 }
 
 #[inline(always)]
@@ -158,23 +239,31 @@ fn read<'a>(
     if !(byteorder == b'=' || byteorder == b'|') || fields.flags & ALIGNED == 0 {
         return None;
     }
-    let view = ArrayView {
-        dtype,
-        data: fields.data.cast(),
-        shape: fields.dimensions.cast_const().cast(),
-        strides: fields.strides.cast_const().cast(),
-        ndim: fields.nd as usize,
-        flags: fields.flags,
-        array: PhantomData,
-    };
-    let low_bits = dtype.size() as isize - 1;
-    view.byte_strides()
-        .iter()
-        .all(|stride| stride & low_bits == 0)
-        .then_some(view)
+    let view = ArrayView::of(dtype, fields);
+    view.has_whole_strides().then_some(view)
 }
 
 impl<'a> ArrayView<'a> {
+    #[inline(always)]
+    fn of(dtype: DType, fields: &PyArrayObject_fields) -> Self {
+        ArrayView {
+            dtype,
+            data: fields.data.cast(),
+            shape: fields.dimensions.cast_const().cast(),
+            strides: fields.strides.cast_const().cast(),
+            ndim: fields.nd as usize,
+            flags: fields.flags,
+            array: PhantomData,
+        }
+    }
+
+    /// True when every stride is a whole number of elements.
+    #[inline(always)]
+    fn has_whole_strides(&self) -> bool {
+        let low_bits = self.dtype.size() as isize - 1;
+        self.byte_strides().iter().all(|stride| stride & low_bits == 0)
+    }
+
     /// Axes.
     #[inline]
     pub(crate) fn ndim(&self) -> usize {

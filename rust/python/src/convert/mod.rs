@@ -4,5 +4,5 @@ pub(crate) mod array;
 pub(crate) mod output;
 pub(crate) mod scalar;
 
-pub(crate) use array::{ArrayView, array_of_any_name, exact_array, exact_array_of};
+pub(crate) use array::{ArrayView, Stored, dtype_of_object, exact_array, exact_array_of};
 pub(crate) use output::{Blank, new_array};

@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 
 use numpy::PY_ARRAY_API;
 use numpy::npyffi::{PyArray_Descr, PyArrayObject, npy_intp};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyMemoryError, PyTypeError};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use treadle_core::{DType, Error, ErrorCode};
@@ -37,7 +37,7 @@ unsafe extern "C" fn give_back(capsule: *mut PyObject) {
 const CAPSULE_NAME: &std::ffi::CStr = c"treadle.buffer";
 
 #[cold]
-fn too_large(py: Python<'_>, shape: &[usize], dtype: DType) -> PyErr {
+fn too_large(py: Python<'_>, operation: &'static str, shape: &[usize], dtype: DType) -> PyErr {
     let sizes = shape
         .iter()
         .map(ToString::to_string)
@@ -48,12 +48,14 @@ fn too_large(py: Python<'_>, shape: &[usize], dtype: DType) -> PyErr {
         Error::new(
             ErrorCode::SizeOverflow,
             format!("a result of shape ({sizes}) and dtype {dtype} has more bytes than any array can have"),
-        ),
+        )
+        .in_operation(operation),
     )
 }
 
 /// What there is to know of arrays to be made, before the first is made.
 pub(crate) struct Blank {
+    operation: &'static str,
     number: c_int,
     shape: Box<[usize]>,
     /// In bytes; none for C order.
@@ -65,13 +67,15 @@ impl Blank {
     /// Arrays of that shape; `strides` in elements, C order without.
     pub(crate) fn new(
         py: Python<'_>,
+        operation: &'static str,
         dtype: DType,
         shape: &[usize],
         strides: Option<&[isize]>,
     ) -> PyResult<Blank> {
-        let measured = measure(py, dtype, shape, strides)?;
+        let measured = measure(py, operation, dtype, shape, strides)?;
         let size = dtype.size() as npy_intp;
         Ok(Blank {
+            operation,
             number: measured.number,
             shape: shape.into(),
             strides: strides
@@ -93,7 +97,17 @@ impl Blank {
             .as_ref()
             .map_or(null_mut(), |strides| strides.as_ptr().cast_mut());
         // SAFETY: measured by `new`; the strides are a permutation of dense ones, in bytes.
-        unsafe { allocate(py, self.number, &self.shape, strides, self.bytes, buffers) }
+        unsafe {
+            allocate(
+                py,
+                self.operation,
+                self.number,
+                &self.shape,
+                strides,
+                self.bytes,
+                buffers,
+            )
+        }
     }
 }
 
@@ -105,14 +119,20 @@ struct Measured {
 }
 
 #[inline]
-fn measure(py: Python<'_>, dtype: DType, shape: &[usize], strides: Option<&[isize]>) -> PyResult<Measured> {
+fn measure(
+    py: Python<'_>,
+    operation: &'static str,
+    dtype: DType,
+    shape: &[usize],
+    strides: Option<&[isize]>,
+) -> PyResult<Measured> {
     let ndim = shape.len();
     if ndim > MAX_DIMS {
-        return Err(too_many_axes(py, ndim));
+        return Err(too_many_axes(py, operation, ndim));
     }
     let Some(number) = type_num(dtype) else {
         return Err(PyTypeError::new_err(
-            "bfloat16 results are made by the package, not by the core",
+            "a bfloat16 result comes from bfloat16 operands, or from a dtype that was given",
         ));
     };
     let mut bytes = Some(dtype.size());
@@ -129,18 +149,19 @@ fn measure(py: Python<'_>, dtype: DType, shape: &[usize], strides: Option<&[isiz
             bytes,
             is_dense,
         }),
-        None => Err(too_large(py, shape, dtype)),
+        None => Err(too_large(py, operation, shape, dtype)),
     }
 }
 
 #[cold]
-fn too_many_axes(py: Python<'_>, ndim: usize) -> PyErr {
+fn too_many_axes(py: Python<'_>, operation: &'static str, ndim: usize) -> PyErr {
     raise(
         py,
         Error::new(
             ErrorCode::Shape,
             format!("the result has {ndim} axes and a numpy array at most {MAX_DIMS}; sum or reshape some"),
-        ),
+        )
+        .in_operation(operation),
     )
 }
 
@@ -151,12 +172,13 @@ fn too_many_axes(py: Python<'_>, ndim: usize) -> PyErr {
 #[inline]
 pub(crate) fn new_array<'py>(
     py: Python<'py>,
+    operation: &'static str,
     dtype: DType,
     shape: &[usize],
     strides: Option<&[isize]>,
     buffers: &BufferPool,
 ) -> PyResult<(Bound<'py, PyAny>, *mut u8)> {
-    let measured = measure(py, dtype, shape, strides)?;
+    let measured = measure(py, operation, dtype, shape, strides)?;
     // numpy lays out C order by itself, for less than it takes to check what we would say.
     let mut steps = [MaybeUninit::<npy_intp>::uninit(); MAX_DIMS];
     let steps = match strides {
@@ -169,7 +191,17 @@ pub(crate) fn new_array<'py>(
         _ => null_mut(),
     };
     // SAFETY: measured right here; the strides are a permutation of dense ones, in bytes.
-    unsafe { allocate(py, measured.number, shape, steps, measured.bytes, buffers) }
+    unsafe {
+        allocate(
+            py,
+            operation,
+            measured.number,
+            shape,
+            steps,
+            measured.bytes,
+            buffers,
+        )
+    }
 }
 
 /// # Safety
@@ -178,6 +210,7 @@ pub(crate) fn new_array<'py>(
 #[inline]
 unsafe fn allocate<'py>(
     py: Python<'py>,
+    operation: &'static str,
     number: c_int,
     shape: &[usize],
     strides: *mut npy_intp,
@@ -187,7 +220,11 @@ unsafe fn allocate<'py>(
     let buffer = if bytes < POOLED_BYTES {
         None
     } else {
-        Some(buffers.take(bytes).map_err(|error| raise(py, error))?)
+        Some(
+            buffers
+                .take(bytes)
+                .map_err(|error| raise(py, error.in_operation(operation)))?,
+        )
     };
     let data = buffer.as_ref().map_or(null_mut(), Buffer::as_ptr);
     // SAFETY: the interpreter is attached; `shape` and `strides` hold a value an axis, which numpy copies
@@ -207,7 +244,8 @@ unsafe fn allocate<'py>(
             if data.is_null() { 0 } else { CARRAY_FLAGS },
             null_mut(),
         );
-        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        let array =
+            Bound::from_owned_ptr_or_err(py, array).map_err(|error| refused(py, operation, bytes, error))?;
         let fields = array.as_ptr().cast::<PyArrayObject>();
         if let Some(buffer) = buffer {
             keep_with(py, fields, buffer)?;
@@ -215,6 +253,17 @@ unsafe fn allocate<'py>(
         let data = (*fields).fields.data.cast::<u8>();
         Ok((array, data))
     }
+}
+
+/// numpy's own `MemoryError` as ours.
+#[cold]
+fn refused(py: Python<'_>, operation: &'static str, bytes: usize, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyMemoryError>(py) {
+        return error;
+    }
+    let message = format!("the machine refused {bytes} bytes; free memory, or use smaller sizes");
+    let refusal = Error::new(ErrorCode::OutOfMemory, message).with("bytes", bytes);
+    raise(py, refusal.in_operation(operation))
 }
 
 /// Ties a block to the array over it.

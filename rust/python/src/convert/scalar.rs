@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyComplex, PyComplexMethods, PyFloat, PyInt};
+use pyo3::types::{PyComplex, PyComplexMethods, PyFloat, PyInt, PyType};
 use treadle_core::{Error, ErrorCode, Scalar};
 
 use crate::errors::raise;
@@ -73,7 +73,15 @@ fn real(value: f64) -> String {
     }
 }
 
+/// The letter of an array's or a numpy scalar's dtype; nothing for a class that has such a thing, and for other objects.
+fn kind(object: &Bound<'_, PyAny>) -> Option<String> {
+    object.getattr("dtype").ok()?.getattr("kind").ok()?.extract().ok()
+}
+
 fn number(object: &Bound<'_, PyAny>) -> PyResult<Scalar> {
+    if object.is_instance_of::<PyType>() {
+        return Err(PyTypeError::new_err("a class"));
+    }
     if object.is_instance_of::<PyFloat>() {
         return Ok(Scalar::Real(object.extract::<f64>()?));
     }
@@ -92,10 +100,15 @@ fn number(object: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     {
         return Ok(Scalar::Int(value));
     }
-    if object.hasattr("dtype")? && object.getattr("dtype")?.getattr("kind")?.extract::<String>()? == "c" {
-        let value = object.call_method0("__complex__")?;
-        let value = value.cast::<PyComplex>()?;
-        return Ok(Scalar::Complex(value.real(), value.imag()));
+    match kind(object).as_deref() {
+        Some("c") => {
+            let value = object.call_method0("__complex__")?;
+            let value = value.cast::<PyComplex>()?;
+            return Ok(Scalar::Complex(value.real(), value.imag()));
+        }
+        // Text and times, which have a `__float__` of their own in numpy.
+        Some("U" | "S" | "M" | "m") => return Err(PyTypeError::new_err("no number")),
+        _ => {}
     }
     object.extract::<f64>().map(Scalar::Real)
 }

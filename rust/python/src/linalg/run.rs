@@ -38,7 +38,14 @@ impl<'py, 'a> Call<'py, 'a> {
         dtype: DType,
         shape: &[usize],
     ) -> PyResult<(Bound<'py, PyAny>, Address<u8>)> {
-        let (array, data) = new_array(self.py, dtype, shape, None, self.entered.buffers())?;
+        let (array, data) = new_array(
+            self.py,
+            self.operation,
+            dtype,
+            shape,
+            None,
+            self.entered.buffers(),
+        )?;
         Ok((array, Address(data)))
     }
 

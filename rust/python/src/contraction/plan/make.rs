@@ -6,8 +6,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use treadle_contract::{Optimize, Path, Route};
+use treadle_core::Error;
 use treadle_core::layout::Order;
-use treadle_core::{DType, Error};
 
 use super::{OPERATION, Operand, PyPlan};
 use crate::contraction::contract::Settings;
@@ -15,19 +15,19 @@ use crate::contraction::general::{optimize_of, plain};
 use crate::contraction::planning::{asks_neighbour, bound_of, path_of_neighbour, plan_of, request_of};
 use crate::contraction::source::Source;
 use crate::contraction::{execute, view};
-use crate::convert::Blank;
+use crate::convert::{Blank, dtype_of_object};
 use crate::door::{self, Address};
 use crate::engine::PyCpuEngine;
 use crate::errors::raise;
 
-/// The positions, sizes and whatever else the package settled.
+/// The positions, sizes and whatever else the package settled; the last dtype is the result's.
 #[pyfunction]
 pub(crate) fn _plan(
     py: Python<'_>,
     engine: Option<Bound<'_, PyCpuEngine>>,
     recipe: Bound<'_, PyAny>,
     subscripts: Bound<'_, PyAny>,
-    dtype: &str,
+    dtypes: Vec<Bound<'_, PyAny>>,
     layouts: Vec<(Vec<isize>, Vec<isize>)>,
     constants: Bound<'_, PyDict>,
     conj: Vec<bool>,
@@ -35,7 +35,7 @@ pub(crate) fn _plan(
     optimize: &Bound<'_, PyAny>,
     route: &str,
     memory_limit: Option<usize>,
-    is_direct: bool,
+    has_own_names: bool,
 ) -> PyResult<PyPlan> {
     let fail = |error: Error| raise(py, error.in_operation(OPERATION));
     let isa = match &engine {
@@ -46,9 +46,14 @@ pub(crate) fn _plan(
             entered.options().isa
         }
     };
-    let Some(dtype) = DType::from_name(dtype) else {
-        return Err(PyTypeError::new_err(format!("{dtype} is no dtype of the core")));
+    let read = |dtype: &Bound<'_, PyAny>| {
+        dtype_of_object(dtype).ok_or_else(|| PyTypeError::new_err("a dtype that is not the core's"))
     };
+    let mut dtypes = dtypes.iter().map(read).collect::<PyResult<Vec<_>>>()?;
+    let Some(result) = dtypes.pop() else {
+        return Err(PyTypeError::new_err("a plan has a dtype"));
+    };
+    let dtype = result.accumulator();
     let optimize = optimize_of(optimize, OPERATION)?;
     let is_conj = dtype.is_complex() && conj.contains(&true);
     let conj = if is_conj { conj } else { Vec::new() };
@@ -58,7 +63,9 @@ pub(crate) fn _plan(
     );
     let mut operands: Vec<Operand> = layouts
         .into_iter()
-        .map(|(shape, strides)| Operand {
+        .zip(dtypes)
+        .map(|((shape, strides), dtype)| Operand {
+            dtype,
             shape: shape.into(),
             strides: strides.into(),
             constant: None,
@@ -100,7 +107,19 @@ pub(crate) fn _plan(
         Some(_) => Optimize::Auto,
         None => Optimize::Path(ordered_positions(plan.path())),
     };
-    let blank = Blank::new(py, dtype, plan.output_shape(), Some(plan.output_strides()))?;
+    // What is free is not converted, and its dtype has numpy's own name.
+    let is_direct = has_own_names
+        && result == dtype
+        && operands
+            .iter()
+            .all(|operand| operand.constant.is_some() || operand.dtype == dtype);
+    let blank = Blank::new(
+        py,
+        OPERATION,
+        dtype,
+        plan.output_shape(),
+        Some(plan.output_strides()),
+    )?;
     let mut expected = Vec::new();
     for operand in operands.iter().filter(|operand| operand.constant.is_none()) {
         expected.push(operand.shape.len() as isize);
@@ -115,9 +134,11 @@ pub(crate) fn _plan(
         isa,
         recipe: recipe.unbind(),
         dtype,
+        result,
         free: operands.len() - request.constants.len(),
         operands: operands.into(),
         is_direct,
+        has_own_names,
         is_view,
         prepared: None,
         order,
@@ -186,11 +207,13 @@ impl PyPlan {
             recipe: self.recipe.clone_ref(py),
             subscripts: self.subscripts.clone_ref(py),
             dtype: self.dtype,
+            result: self.result,
             operands: Arc::clone(&self.operands),
             free: self.free,
             expected: Arc::clone(&self.expected),
             blank: Arc::clone(&self.blank),
             is_direct: self.is_direct,
+            has_own_names: self.has_own_names,
             is_view: self.is_view,
             prepared,
             order: self.order,

@@ -24,6 +24,8 @@ const OPERATION: &str = "plan";
 
 /// An operand as the plan was made for it.
 struct Operand {
+    /// As a call brings it, or the plan holds it.
+    dtype: DType,
     shape: Box<[isize]>,
     /// In bytes.
     strides: Box<[isize]>,
@@ -121,6 +123,8 @@ pub(crate) struct PyPlan {
     subscripts: Py<PyAny>,
     /// Of the core's operands and result.
     dtype: DType,
+    /// Of what a call gives.
+    result: DType,
     operands: Arc<[Operand]>,
     /// How many operands a call takes.
     free: usize,
@@ -130,6 +134,8 @@ pub(crate) struct PyPlan {
     blank: Arc<Blank>,
     /// Operands and result have the core's dtype, so that a call need not convert.
     is_direct: bool,
+    /// No dtype is one of a second C name, which a result would have to get.
+    has_own_names: bool,
     /// One operand with nothing summed: its view is the result.
     is_view: bool,
     /// What was computed once from the constants; by the engine that the plan belongs to, or the one before it.

@@ -6,14 +6,14 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use treadle_core::{Error, ErrorCode, Scalar};
 
 use super::{OPERATION, Operand, PyPlan, same};
-use crate::contraction::contract::{FEW, Settings, Target, can_take, check_factor, contract_with, view_of};
+use crate::contraction::contract::{FEW, Settings, Target, can_take, contract_with, view_of};
+use crate::contraction::converted::{self, Place};
 use crate::contraction::execute::{self, Arrays};
-use crate::contraction::general::{no_accumulator, plain};
+use crate::contraction::general::{self, stored};
 use crate::contraction::options::factors;
 use crate::contraction::source::Source;
 use crate::contraction::{Given, call_package, view};
-use crate::convert::scalar::scalar;
-use crate::convert::{ArrayView, exact_array_of};
+use crate::convert::{ArrayView, Stored, exact_array_of};
 use crate::door;
 use crate::engine::PyCpuEngine;
 use crate::errors::raise;
@@ -130,31 +130,16 @@ impl PyPlan {
             // SAFETY: compared right here.
             return unsafe { self.run(py, arrays, target, alpha, beta) };
         }
-        let constants: Vec<Bound<'py, PyAny>> = self
-            .operands
-            .iter()
-            .filter_map(|operand| operand.constant.as_ref().map(|(array, _)| array.bind(py).clone()))
-            .collect();
-        let constants = constants.iter().map(plain).collect::<PyResult<Vec<_>>>()?;
-        let (mut arrays, mut constants) = (arrays.iter(), constants.iter());
-        let all: Vec<ArrayView<'_>> = self
-            .operands
-            .iter()
-            .filter_map(|operand| match operand.constant {
-                Some(_) => constants.next().copied(),
-                None => arrays.next().copied(),
-            })
-            .collect();
         let settings = Settings {
             alpha,
             beta,
-            order: self.order,
-            route: self.route,
-            optimize: &self.optimize,
-            memory_limit: self.memory_limit,
-            conj: &self.conj,
+            ..self.settings()
         };
-        contract_with(py, self.engine(py)?, OPERATION, &source, &all, target, &settings)
+        let stored: Vec<Stored<'_>> = arrays.iter().map(|array| Stored::plain(*array)).collect();
+        self.with_constants(py, &stored, |all| {
+            let all: Vec<ArrayView<'_>> = all.iter().map(|array| array.array).collect();
+            contract_with(py, self.engine(py)?, OPERATION, &source, &all, target, &settings)
+        })
     }
 
     fn free_operands(&self) -> impl Iterator<Item = &Operand> {
@@ -209,7 +194,7 @@ impl PyPlan {
         objects: &[Borrowed<'_, 'py, PyAny>],
         options: &Options<'_, 'py>,
     ) -> Option<PyResult<Bound<'py, PyAny>>> {
-        if !self.is_direct || objects.len() != self.free || self.engine.is_none() {
+        if !self.has_own_names || objects.len() != self.free || self.engine.is_none() {
             return None;
         }
         let mut arrays = Vec::with_capacity(objects.len());
@@ -217,7 +202,7 @@ impl PyPlan {
         for object in objects {
             let array = exact_array_of(*object)?;
             let operand = operands.by_ref().find(|operand| operand.constant.is_none())?;
-            if array.dtype != self.dtype || !same(&operand.shape, array.shape()) {
+            if array.dtype != operand.dtype || !same(&operand.shape, array.shape()) {
                 return None;
             }
             arrays.push(array);
@@ -231,7 +216,7 @@ impl PyPlan {
                 let shape = self.plan.output_shape();
                 let is_right = array.ndim() == shape.len()
                     && (0..shape.len()).all(|axis| array.size(axis) == shape[axis])
-                    && array.dtype == self.dtype
+                    && array.dtype == self.result
                     && can_take(&array, &arrays);
                 if !is_right {
                     return None;
@@ -239,7 +224,93 @@ impl PyPlan {
                 Target::Out(object, array)
             }
         };
-        Some(self.contract(py, objects, &arrays, target, alpha, beta))
+        if self.is_direct {
+            return Some(self.contract(py, objects, &arrays, target, alpha, beta));
+        }
+        let stored: Vec<Stored<'_>> = arrays.iter().map(|array| Stored::plain(*array)).collect();
+        let place = match target {
+            Target::Out(object, array) => Place::Out(object, Stored::plain(array)),
+            _ => Place::New,
+        };
+        Some(self.convert(py, objects, &stored, place, alpha, beta))
+    }
+
+    /// Contracts arrays of the planned shapes, whatever their dtypes and strides.
+    fn convert<'py>(
+        &self,
+        py: Python<'py>,
+        objects: &[Borrowed<'_, 'py, PyAny>],
+        arrays: &[Stored<'_>],
+        place: Place<'_, 'py>,
+        alpha: Scalar,
+        beta: Scalar,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let subscripts = self.subscripts.bind(py);
+        let source = Source::read(subscripts)?;
+        if self.is_view
+            && alpha.is_one()
+            && matches!(place, Place::New)
+            && let ([object], [array]) = (objects, arrays)
+            && let Some(view) = view_of(py, self.engine(py)?, OPERATION, &source, object, &array.array)?
+        {
+            return Ok(view);
+        }
+        let settings = Settings {
+            alpha,
+            beta,
+            ..self.settings()
+        };
+        self.with_constants(py, arrays, |all| {
+            converted::contract(
+                py,
+                self.engine(py)?,
+                OPERATION,
+                &source,
+                all,
+                self.result,
+                place,
+                &settings,
+            )
+        })
+    }
+
+    fn settings(&self) -> Settings<'_> {
+        Settings {
+            order: self.order,
+            route: self.route,
+            optimize: &self.optimize,
+            memory_limit: self.memory_limit,
+            conj: &self.conj,
+            ..Settings::DEFAULT
+        }
+    }
+
+    /// Calls `f` with the operands of a call and the constants, each where it belongs.
+    fn with_constants<R>(
+        &self,
+        py: Python<'_>,
+        arrays: &[Stored<'_>],
+        f: impl FnOnce(&[Stored<'_>]) -> PyResult<R>,
+    ) -> PyResult<R> {
+        let held: Vec<_> = self
+            .operands
+            .iter()
+            .filter_map(|operand| operand.constant.as_ref().map(|(array, _)| array.bind(py)))
+            .collect();
+        let constants = held
+            .iter()
+            .map(|array| stored(array))
+            .collect::<PyResult<Vec<_>>>()?;
+        let (mut arrays, mut constants) = (arrays.iter(), constants.iter());
+        let all: Vec<Stored<'_>> = self
+            .operands
+            .iter()
+            .filter_map(|operand| match operand.constant {
+                Some(_) => constants.next().copied(),
+                None => arrays.next().copied(),
+            })
+            .collect();
+        f(&all)
     }
 }
 
@@ -324,7 +395,7 @@ impl PyPlan {
         )
     }
 
-    /// Contracts arrays of the core's dtype that the package converted and checked; for the package.
+    /// Contracts arrays that the package checked, of any strides, byte order and alignment; for the package.
     fn _run<'py>(
         slf: &Bound<'py, Self>,
         operands: Vec<Bound<'py, PyAny>>,
@@ -334,28 +405,31 @@ impl PyPlan {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let plan = slf.get();
-        let fail = |error: Error| raise(py, error.in_operation(OPERATION));
-        let arrays = operands.iter().map(plain).collect::<PyResult<Vec<_>>>()?;
+        let arrays = operands.iter().map(stored).collect::<PyResult<Vec<_>>>()?;
         let is_planned = arrays.len() == plan.free
             && plan
                 .free_operands()
                 .zip(&arrays)
-                .all(|(operand, array)| array.dtype == plan.dtype && same(&operand.shape, array.shape()));
+                .all(|(operand, array)| same(&operand.shape, array.array.shape()));
         if !is_planned {
             return Err(PyTypeError::new_err("_run takes the planned arrays only"));
         }
-        let (alpha, beta) = (
-            scalar(OPERATION, "alpha", alpha)?,
-            scalar(OPERATION, "beta", beta)?,
-        );
-        check_factor(plan.dtype, "alpha", alpha).map_err(fail)?;
-        check_factor(plan.dtype, "beta", beta).map_err(fail)?;
-        let target = match &out {
-            None if !beta.is_zero() => return Err(fail(no_accumulator())),
-            None => Target::New,
-            Some(object) => Target::Out(object.as_borrowed(), plain(object)?),
-        };
+        let target = out.as_ref().map(stored).transpose()?;
+        let (alpha, beta) = general::factors(OPERATION, plan.dtype, target.as_ref(), alpha, beta)?;
         let objects: Vec<Borrowed<'_, 'py, PyAny>> = operands.iter().map(Bound::as_borrowed).collect();
-        plan.contract(py, &objects, &arrays, target, alpha, beta)
+        let is_plain = |array: &Stored<'_>| array.is_plain && array.array.dtype == plan.dtype;
+        if plan.dtype == plan.result && arrays.iter().chain(&target).all(is_plain) {
+            let arrays: Vec<ArrayView<'_>> = arrays.iter().map(|array| array.array).collect();
+            let target = match (&out, &target) {
+                (Some(object), Some(array)) => Target::Out(object.as_borrowed(), array.array),
+                _ => Target::New,
+            };
+            return plan.contract(py, &objects, &arrays, target, alpha, beta);
+        }
+        let place = match (&out, target) {
+            (Some(object), Some(array)) => Place::Out(object.as_borrowed(), array),
+            _ => Place::New,
+        };
+        plan.convert(py, &objects, &arrays, place, alpha, beta)
     }
 }
