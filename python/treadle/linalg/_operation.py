@@ -139,3 +139,11 @@ def adjoint(array: Array) -> Array:
 def epsilon(dtype: np.dtype[Any]) -> float:
     """The distance from 1 to the next number."""
     return float(np.finfo(dtype).eps)
+
+
+def in_range(linalg: Any, values: Array, array: Array) -> Array:
+    """Singular values, of the matrices divided by 1024 where the largest is beyond the range; what is compared is relative."""
+    if not np.isinf(values).any() or not np.isfinite(array).all():
+        return values
+    scaled: Array = linalg.svdvals(array * array.real.dtype.type(2.0**-10))
+    return scaled
