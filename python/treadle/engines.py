@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from treadle import _native, _paths, _plans
+from treadle import linalg as _linalg  # noqa: F401  it completes engine.linalg
 from treadle.exceptions import ArgumentError
 
 __all__ = ["CpuEngine", "EngineSpec"]

@@ -347,6 +347,13 @@ def test_subspaces_and_polar_factors(linalg: Any, dtype: Any) -> None:
             assert np.linalg.eigvalsh(p).min() >= -bound * np.linalg.norm(p)
 
 
+def test_ranks_of_matrices_whose_norm_is_beyond_the_range(serial: Any) -> None:
+    a = np.full((3, 3), 1.7e308)
+    assert serial.matrix_rank(a) == 1
+    assert serial.orth(a).shape == (3, 1)
+    assert serial.null_space(a).shape == (3, 2)
+
+
 def test_ranks_that_differ_are_refused(serial: Any) -> None:
     a = np.stack([np.eye(3), np.eye(3), np.diag([1.0, 0.0, 0.0])])
     for name in ("null_space", "orth"):

@@ -90,7 +90,9 @@ def takes_arguments(value: Any) -> bool:
 
 def test_the_guard_looks_at_the_whole_surface() -> None:
     assert len(CALLABLES) >= 90
-    assert {"treadle.CpuEngine", "treadle.map_in_lanes", "CpuEngine.linalg.svd", "CpuEngine.linalg.expm"} <= set(CALLABLES)
+    assert {"treadle.CpuEngine", "treadle.map_in_lanes", "CpuEngine.linalg.svd", "CpuEngine.linalg.expm"} <= set(
+        CALLABLES
+    )
 
 
 @pytest.mark.parametrize("name", sorted(CALLABLES))

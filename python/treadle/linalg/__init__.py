@@ -1,11 +1,15 @@
 """Linear algebra on an engine: ``engine.linalg``.
 
-The factorisations are the core's (``treadle._native.Linalg``); what numpy and scipy build from them is built here, on the
-engine's own factorisations and products.
+The factorisations are the core's (``treadle._native.Linalg``). What numpy and scipy build from them is built here, on the
+engine's own factorisations and products, and stands in the same class: reaching for a factorisation costs what it costs
+without.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from treadle import _native
 from treadle.linalg.conditioning import Conditioning
 from treadle.linalg.exponential import Exponential
 from treadle.linalg.least_squares import LeastSquares
@@ -17,21 +21,23 @@ from treadle.linalg.tensors import TensorEquations
 
 __all__ = ["Linalg"]
 
+_PARTS = (Norms, Conditioning, LeastSquares, Powers, TensorEquations, Subspaces, Exponential, Products)
 
-class Linalg(Norms, Conditioning, LeastSquares, Powers, TensorEquations, Subspaces, Exponential, Products):
-    """Linear algebra on an engine, with the names, arguments and results of numpy and scipy.
+if TYPE_CHECKING:
 
-    Leading axes are batch axes: every function takes ``(..., M, N)`` and treats each matrix on its own. Booleans and
-    integers are computed in float64. ``check_finite=True`` refuses NaN and infinity among the entries that a function
-    reads with :class:`NonFiniteError`, before anything is written. When matrices of a batch fail, the error is that of the
-    lowest index (``error.index``, flat in C order). Results have the same bits at every width.
+    class Linalg(Norms, Conditioning, LeastSquares, Powers, TensorEquations, Subspaces, Exponential, Products):
+        """Linear algebra on an engine, with the names, arguments and results of numpy and scipy."""
 
-    Examples
-    --------
-    >>> import numpy as np, treadle as td
-    >>> engine = td.CpuEngine.serial()
-    >>> engine.linalg.norm(np.array([3.0, 4.0]))
-    np.float64(5.0)
-    """
+else:
+    Linalg = _native.Linalg
 
-    __slots__ = ()
+
+def _complete() -> None:
+    """Put the functions that are written in Python into the core's class."""
+    for part in _PARTS:
+        for name, function in vars(part).items():
+            if not name.startswith("__"):
+                setattr(_native.Linalg, name, function)
+
+
+_complete()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,25 +12,16 @@ import numpy.typing as npt
 from treadle import _arrays
 from treadle.exceptions import DTypeError, MatrixShapeError, NonFiniteError, TreadleError
 
-P = ParamSpec("P")
-R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 Array = npt.NDArray[Any]
 
 
-class _OnEngine(Protocol):
-    @property
-    def _engine(self) -> Any: ...
-
-
-S = TypeVar("S", bound=_OnEngine)
-
-
-def operation(function: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+def operation(function: F) -> F:
     """Run a method as one operation: no other thread comes between its steps, and its errors bear its name."""
     name = function.__name__
 
     @functools.wraps(function)
-    def call(self: S, /, *args: P.args, **options: P.kwargs) -> R:
+    def call(self: Any, /, *args: Any, **options: Any) -> Any:
         try:
             with self._engine.lease(0):
                 return function(self, *args, **options)
@@ -38,22 +29,22 @@ def operation(function: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[
             own(error, name)
             raise
 
-    return call
+    return cast("F", call)
 
 
-def step(function: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+def step(function: F) -> F:
     """Run a method that needs the engine once: its errors bear its name, and there is no lease to take."""
     name = function.__name__
 
     @functools.wraps(function)
-    def call(self: S, /, *args: P.args, **options: P.kwargs) -> R:
+    def call(self: Any, /, *args: Any, **options: Any) -> Any:
         try:
             return function(self, *args, **options)
         except TreadleError as error:
             own(error, name)
             raise
 
-    return call
+    return cast("F", call)
 
 
 def own(error: TreadleError, name: str) -> None:
@@ -148,3 +139,11 @@ def adjoint(array: Array) -> Array:
 def epsilon(dtype: np.dtype[Any]) -> float:
     """The distance from 1 to the next number."""
     return float(np.finfo(dtype).eps)
+
+
+def in_range(linalg: Any, values: Array, array: Array) -> Array:
+    """Singular values, of the matrices divided by 1024 where the largest is beyond the range; what is compared is relative."""
+    if not np.isinf(values).any() or not np.isfinite(array).all():
+        return values
+    scaled: Array = linalg.svdvals(array * array.real.dtype.type(2.0**-10))
+    return scaled

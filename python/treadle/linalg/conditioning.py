@@ -9,7 +9,16 @@ import numpy as np
 
 from treadle import _native
 from treadle.exceptions import ArgumentError, MatrixShapeError
-from treadle.linalg._operation import epsilon, matrices, need_square, operand, operation, refuse_non_finite, step
+from treadle.linalg._operation import (
+    epsilon,
+    in_range,
+    matrices,
+    need_square,
+    operand,
+    operation,
+    refuse_non_finite,
+    step,
+)
 from treadle.linalg.inverse import inverse_or_nan
 from treadle.linalg.norms import norm_of
 
@@ -137,6 +146,7 @@ class Conditioning(_native.Linalg):
                 relative = np.asarray(max(a.shape[-2:]) * epsilon(values.dtype))
             else:
                 relative = np.asarray(rtol)[..., np.newaxis]
+            values = in_range(self, values, a)
             limit = values[..., :1] * relative
         else:
             limit = np.asarray(tol)[..., np.newaxis]

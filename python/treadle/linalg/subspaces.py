@@ -8,7 +8,7 @@ import numpy as np
 
 from treadle import _native
 from treadle.exceptions import ArgumentError, MatrixShapeError
-from treadle.linalg._operation import Array, adjoint, epsilon, matrices, operation, step
+from treadle.linalg._operation import Array, adjoint, epsilon, in_range, matrices, operation, step
 
 
 def _common_rank(s: Array, shape: tuple[int, ...], rcond: Any, name: str) -> int:
@@ -70,7 +70,7 @@ class Subspaces(_native.Linalg):
         """
         array = matrices(A, "null_space")
         _, s, vh = self.svd(array, full_matrices=True, check_finite=check_finite)
-        rank = _common_rank(s, array.shape, rcond, "null_space")
+        rank = _common_rank(in_range(self, s, array), array.shape, rcond, "null_space")
         return adjoint(vh[..., rank:, :])
 
     @step
@@ -107,7 +107,7 @@ class Subspaces(_native.Linalg):
         """
         array = matrices(A, "orth")
         u, s, _ = self.svd(array, full_matrices=False, check_finite=check_finite)
-        return u[..., : _common_rank(s, array.shape, rcond, "orth")]
+        return u[..., : _common_rank(in_range(self, s, array), array.shape, rcond, "orth")]
 
     @operation
     def polar(self, a: Any, side: str = "right", *, check_finite: bool = True) -> tuple[Any, Any]:

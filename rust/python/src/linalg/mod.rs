@@ -13,8 +13,6 @@ mod solve;
 mod svd;
 
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::PyType;
 
 use crate::engine::PyCpuEngine;
 
@@ -44,7 +42,7 @@ macro_rules! with_field {
 }
 use with_field;
 
-/// Linear algebra on an engine, with numpy's names, arguments and results.
+/// Linear algebra on an engine, with numpy's names, arguments and results, and scipy's where numpy has none.
 ///
 /// Leading axes are batch axes: every function takes ``(..., M, N)`` and treats each matrix on its own. Booleans and
 /// integers are computed in float64. ``check_finite=True`` refuses NaN and infinity among the entries that a function
@@ -84,10 +82,10 @@ impl Linalg {
 impl PyCpuEngine {
     /// Linalg: The functions of linear algebra, with numpy's names.
     #[getter]
-    fn linalg<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        // The class with the functions that are written in Python; it derives from the one here.
-        static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-        CLASS.import(slf.py(), "treadle.linalg", "Linalg")?.call1((slf,))
+    fn linalg(slf: &Bound<'_, Self>) -> Linalg {
+        Linalg {
+            engine: slf.clone().unbind(),
+        }
     }
 }
 
