@@ -77,7 +77,7 @@ fn two_poles<R: RealNumber>(c: R, x: R, p: R, y: R, q: R, f: R, last: bool) -> R
     let zero = <R as Element>::ZERO;
     let two = R::of(2.0);
     let a = c * (x + y) + p + q;
-    let b = x * y * f;
+    let b = x * (y * f);
     let square = a * a - R::of(4.0) * b * c;
     let root = if square > zero { square.root() } else { zero };
     match (last, a <= zero) {
@@ -158,7 +158,8 @@ fn root_body<R: RealNumber, const FUSED: bool>(d: &[R], z: &[R], i: usize, gaps:
             high = tau;
         }
         let (x, y) = (gaps[near] - tau, gaps[far] - tau);
-        let (p, q) = (x * x * at.below_slope, y * y * at.above_slope);
+        // In this order nothing leaves the range: a gap can be as small as the cube of the rounding unit.
+        let (p, q) = (x * (x * at.below_slope), y * (y * at.above_slope));
         let c = value - x * at.below_slope - y * at.above_slope;
         let step = two_poles(c, x, p, y, q, value, last);
         let next = tau + step;
