@@ -521,7 +521,7 @@ impl<R: RealNumber> Arrays<R> {
                         let norm = crate::householder::sum_of_squares(column.as_ptr(), k).root();
                         let inverse = <R as Element>::ONE / norm;
                         for x in column.iter_mut() {
-                            *x = *x * inverse;
+                            *x *= inverse;
                         }
                     }
                 }

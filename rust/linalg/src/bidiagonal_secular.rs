@@ -50,8 +50,8 @@ fn half<R: RealNumber, const FUSED: bool>(z: &[R], delta: &[R], tau: R) -> (R, R
     let mut width = LANES / 2;
     while width > 0 {
         for l in 0..width {
-            sums[l] = sums[l] + sums[l + width];
-            slopes[l] = slopes[l] + slopes[l + width];
+            sums[l] += sums[l + width];
+            slopes[l] += slopes[l + width];
         }
         width /= 2;
     }
@@ -169,7 +169,7 @@ fn root_body<R: RealNumber, const FUSED: bool>(d: &[R], z: &[R], i: usize, gaps:
         tau = next;
     }
     for gap in gaps.iter_mut() {
-        *gap = *gap - tau;
+        *gap -= tau;
     }
     let pole = d[origin];
     (pole * pole + tau).root()
@@ -242,7 +242,7 @@ pub(crate) fn loewner<R: RealNumber>(
         for (out, row) in out.iter_mut().zip(rows.clone()) {
             // A root and the pole beside it on the side of this row.
             let pole = if row > i { d[i] } else { d[i + 1] };
-            *out = *out * (column[row] / ((d[row] - pole) * (d[row] + pole)));
+            *out *= column[row] / ((d[row] - pole) * (d[row] + pole));
         }
     }
     for (out, row) in out.iter_mut().zip(rows) {

@@ -13,9 +13,9 @@ pub(crate) static ITERATION: AtomicUsize = AtomicUsize::new(0);
 #[cfg(test)]
 pub(crate) static LAST_RESORT: AtomicUsize = AtomicUsize::new(0);
 
-/// How often, on this thread, the singular value decomposition took another way than its first.
 #[cfg(test)]
 thread_local! {
+    /// How often, on this thread, the singular value decomposition took another way than its first.
     pub(crate) static SVD: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
