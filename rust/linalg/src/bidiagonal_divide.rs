@@ -264,6 +264,13 @@ impl<R: RealNumber> Arrays<R> {
                 *value = scaling.apply(*value);
             }
             let tolerance = R::of(4.0 * R::EPSILON) * scaling.apply(norm);
+            // The least that the middle row's weight and the first pole may be. A root can be as small as its square times the
+            // weight of the pole, and one over that root, squared, must stay in the range of single precision.
+            let least = if size_of::<R>() == 4 {
+                R::of(if norm > zero { 8.0 * R::EPSILON } else { 0.0 })
+            } else {
+                tolerance
+            };
             for (j, z) in z.iter_mut().enumerate() {
                 *z = if j <= upper {
                     alpha * *self.at(self.right, middle, low + j)
@@ -280,9 +287,11 @@ impl<R: RealNumber> Arrays<R> {
                 let (cosine, sine, r) = givens(first, other);
                 (c, s, first) = (cosine, sine, r);
             }
-            if first.magnitude() <= tolerance {
-                (c, s) = (one, zero);
-                first = if first < zero { -tolerance } else { tolerance };
+            if first.magnitude() <= least {
+                if first.magnitude() <= tolerance {
+                    (c, s) = (one, zero);
+                }
+                first = if first < zero { -least } else { least };
             }
             let count = {
                 let mut count = 0;
@@ -368,8 +377,15 @@ impl<R: RealNumber> Arrays<R> {
                 *to += 1;
             }
             sorted[0] = special;
-            if k > 1 && poles[1] < tolerance * R::of(0.5) {
-                poles[1] = tolerance * R::of(0.5);
+            if k > 1 && poles[1] < least * R::of(0.5) {
+                poles[1] = least * R::of(0.5);
+                for i in 2..k {
+                    // Single precision only: the poles above stay apart by at least half of what deflation left between them.
+                    let above = poles[i - 1] + tolerance * R::of(0.5);
+                    if poles[i] < above {
+                        poles[i] = above;
+                    }
+                }
             }
             for (i, &j) in deflated[..deflated_count].iter().enumerate() {
                 copy(j, k + i);
@@ -505,7 +521,7 @@ impl<R: RealNumber> Arrays<R> {
                         let norm = crate::householder::sum_of_squares(column.as_ptr(), k).root();
                         let inverse = <R as Element>::ONE / norm;
                         for x in column.iter_mut() {
-                            *x = *x * inverse;
+                            *x *= inverse;
                         }
                     }
                 }

@@ -50,8 +50,8 @@ fn half<R: RealNumber, const FUSED: bool>(z: &[R], delta: &[R], tau: R) -> (R, R
     let mut width = LANES / 2;
     while width > 0 {
         for l in 0..width {
-            sums[l] = sums[l] + sums[l + width];
-            slopes[l] = slopes[l] + slopes[l + width];
+            sums[l] += sums[l + width];
+            slopes[l] += slopes[l + width];
         }
         width /= 2;
     }
@@ -77,7 +77,7 @@ fn two_poles<R: RealNumber>(c: R, x: R, p: R, y: R, q: R, f: R, last: bool) -> R
     let zero = <R as Element>::ZERO;
     let two = R::of(2.0);
     let a = c * (x + y) + p + q;
-    let b = x * y * f;
+    let b = x * (y * f);
     let square = a * a - R::of(4.0) * b * c;
     let root = if square > zero { square.root() } else { zero };
     match (last, a <= zero) {
@@ -158,7 +158,8 @@ fn root_body<R: RealNumber, const FUSED: bool>(d: &[R], z: &[R], i: usize, gaps:
             high = tau;
         }
         let (x, y) = (gaps[near] - tau, gaps[far] - tau);
-        let (p, q) = (x * x * at.below_slope, y * y * at.above_slope);
+        // In this order nothing leaves the range: a gap can be as small as the cube of the rounding unit.
+        let (p, q) = (x * (x * at.below_slope), y * (y * at.above_slope));
         let c = value - x * at.below_slope - y * at.above_slope;
         let step = two_poles(c, x, p, y, q, value, last);
         let next = tau + step;
@@ -168,7 +169,7 @@ fn root_body<R: RealNumber, const FUSED: bool>(d: &[R], z: &[R], i: usize, gaps:
         tau = next;
     }
     for gap in gaps.iter_mut() {
-        *gap = *gap - tau;
+        *gap -= tau;
     }
     let pole = d[origin];
     (pole * pole + tau).root()
@@ -241,7 +242,7 @@ pub(crate) fn loewner<R: RealNumber>(
         for (out, row) in out.iter_mut().zip(rows.clone()) {
             // A root and the pole beside it on the side of this row.
             let pole = if row > i { d[i] } else { d[i + 1] };
-            *out = *out * (column[row] / ((d[row] - pole) * (d[row] + pole)));
+            *out *= column[row] / ((d[row] - pole) * (d[row] + pole));
         }
     }
     for (out, row) in out.iter_mut().zip(rows) {

@@ -13,15 +13,17 @@ pub(crate) static ITERATION: AtomicUsize = AtomicUsize::new(0);
 #[cfg(test)]
 pub(crate) static LAST_RESORT: AtomicUsize = AtomicUsize::new(0);
 
-/// The singular value decomposition took another way than its first.
 #[cfg(test)]
-pub(crate) static SVD: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    /// How often, on this thread, the singular value decomposition took another way than its first.
+    pub(crate) static SVD: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
 
 /// The first way of a singular value decomposition failed, by its own account or by the check.
 #[cold]
 pub(crate) fn count_svd() {
     #[cfg(test)]
-    SVD.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    SVD.set(SVD.get() + 1);
 }
 
 /// One algorithm's factors failed the check: divide and conquer's, or the QR iteration's.

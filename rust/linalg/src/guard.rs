@@ -302,13 +302,10 @@ impl<T: Field> Probe<T> {
             let right_holds = off <= limit(n) * ((n * PROBES) as f64).sqrt();
             // The scaled vectors and random ones go through the left factor together.
             for p in 0..PROBES {
-                for i in 0..cols {
-                    *before.add(i + p * cols) = if i < n {
-                        treadle_core::Float::scale(*turned.at(i, p), s[i])
-                    } else {
-                        T::ZERO
-                    };
+                for (i, &value) in s.iter().enumerate() {
+                    *before.add(i + p * cols) = treadle_core::Float::scale(*turned.at(i, p), value);
                 }
+                (n..cols).for_each(|i| *before.add(i + p * cols) = T::ZERO);
             }
             let random = before.add(cols * PROBES);
             fill_random(random, cols * PROBES);

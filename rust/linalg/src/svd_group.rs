@@ -143,6 +143,7 @@ unsafe fn decompose<T: Field>(
         let lanes = width.min(share - first);
         let mut scalings = [Scaling::<T::R>::none(); LANES];
         let mut refused = [false; LANES];
+        let mut diagonals = [None; LANES];
         // SAFETY: the items of the group; the room is as large as `scratch` says.
         unsafe {
             if lanes < width {
@@ -158,7 +159,9 @@ unsafe fn decompose<T: Field>(
                 }
                 let scaling = *kept;
                 let view = if tall.wide { view.transposed() } else { view };
-                let to = |row: usize, col: usize, x: T| {
+                let mut diagonal = true;
+                let mut to = |row: usize, col: usize, x: T| {
+                    diagonal &= row == col || x == T::ZERO;
                     let at = a.add((col * n + row) * parts * width + lane);
                     *at = x.re().to_f64();
                     if parts == 2 {
@@ -194,6 +197,14 @@ unsafe fn decompose<T: Field>(
                         }
                     }
                 }
+                if diagonal {
+                    let mut entries = [[0.0; 2]; ORDER];
+                    for (j, entry) in entries.iter_mut().enumerate().take(n) {
+                        let at = a.add((j * n + j) * parts * width + lane);
+                        *entry = [*at, if parts == 2 { *at.add(width) } else { 0.0 }];
+                    }
+                    diagonals[lane] = Some(entries);
+                }
             }
             let kept = if tall.vectors == Vectors::None {
                 0
@@ -225,6 +236,9 @@ unsafe fn decompose<T: Field>(
                     one_by_one(matrices, call, index).map_err(|failure| (index, failure))?;
                     continue;
                 }
+                if let Some(entries) = &diagonals[lane] {
+                    exact(&room, entries, n, parts, width, lane, kept > 0);
+                }
                 let place = call.place(index);
                 store(call, &room, first, lane, width, &place, stack);
                 call.finish(&place, scalings[lane]);
@@ -232,6 +246,39 @@ unsafe fn decompose<T: Field>(
         }
     }
     Ok(())
+}
+
+/// A lane whose matrix is diagonal gets its exact factors, whatever the range of its entries.
+///
+/// # Safety
+/// The room is a group of `width` lanes, with right vectors if said.
+unsafe fn exact<T>(
+    room: &Room<T>,
+    entries: &[[f64; 2]; ORDER],
+    n: usize,
+    parts: usize,
+    width: usize,
+    lane: usize,
+    vectors: bool,
+) {
+    for (j, &[re, im]) in entries.iter().enumerate().take(n) {
+        let modulus = if parts == 1 { re.abs() } else { re.hypot(im) };
+        let phase = if modulus == 0.0 {
+            [1.0, 0.0]
+        } else {
+            [re / modulus, im / modulus]
+        };
+        // SAFETY: column j of the lane.
+        unsafe {
+            *room.s.add(j * width + lane) = modulus;
+            for i in 0..if vectors { n * parts } else { 0 } {
+                let (row, part) = (i / parts, i % parts);
+                let at = (j * n * parts + i) * width + lane;
+                *room.a.add(at) = if row == j { phase[part] } else { 0.0 };
+                *room.v.add(at) = if row == j && part == 0 { 1.0 } else { 0.0 };
+            }
+        }
+    }
 }
 
 /// Off-diagonal cosines up to this are rounding.
@@ -305,16 +352,16 @@ unsafe fn store<T: Field>(
             T::from_parts(T::R::of(*at), T::R::of(im))
         };
         let right = place.factors.right;
-        for k in 0..n {
+        for (k, &j) in order[..n].iter().enumerate() {
             for row in 0..n {
-                *right.at(row, k) = entry(room.v, row, order[k]);
+                *right.at(row, k) = entry(room.v, row, j);
             }
         }
         let left = place.factors.left;
         if m == n {
             for row in 0..n {
-                for k in 0..n {
-                    *left.at(row, k) = entry(room.a, row, order[k]);
+                for (k, &j) in order[..n].iter().enumerate() {
+                    *left.at(row, k) = entry(room.a, row, j);
                 }
             }
             return;

@@ -5,12 +5,7 @@ use super::dense::{Dense, Random, rounding};
 use super::{for_each_type, library, svd_of, svdvals_of};
 use crate::{Field, Gauge, RealNumber, SvdOut, fallbacks, svd, svdvals};
 use num_complex::{Complex32, Complex64};
-use std::sync::Mutex;
-use std::sync::atomic::Ordering;
 use treadle_contract::policy::BatchPolicy;
-
-/// One test at a time counts.
-static COUNTING: Mutex<()> = Mutex::new(());
 
 /// Residual, orthogonality and order; the values.
 fn holds<T: Field>(what: &str, a: &Dense<T>, full: bool) -> Vec<f64> {
@@ -58,9 +53,9 @@ fn ordinary_and_nasty_matrices_take_the_first_way() {
     fn all<T: Field>(orders: &[usize]) {
         for &n in orders {
             for (name, a) in library::square::<T>(n) {
-                let before = fallbacks::SVD.load(Ordering::Relaxed);
+                let before = fallbacks::SVD.get();
                 holds(name, &a, false);
-                let after = fallbacks::SVD.load(Ordering::Relaxed);
+                let after = fallbacks::SVD.get();
                 assert_eq!(
                     before,
                     after,
@@ -70,7 +65,6 @@ fn ordinary_and_nasty_matrices_take_the_first_way() {
             }
         }
     }
-    let _alone = COUNTING.lock().unwrap();
     all::<f64>(&[33, 48, 65, 100, 161]);
     all::<f32>(&[34, 130]);
     all::<Complex64>(&[33, 97]);
