@@ -168,7 +168,7 @@ unsafe fn decompose<T: Field>(
         let order = std::slice::from_raw_parts_mut(order, n);
         tridiagonal::reduce(crew, a, n, leading, d, e, taus, &mut *stack)?;
         if vectors.is_null() {
-            tridiagonal_values::eigenvalues(d, &mut e[..n - 1])?;
+            tridiagonal_values::eigenvalues(d, &mut e[..n - 1], &mut || crew.is_interrupted())?;
             for (value, x) in w.iter_mut().zip(d.iter()) {
                 *value = T::R::of(*x);
             }

@@ -28,6 +28,9 @@ const STRIP_BYTES: usize = 1 << 18;
 /// Fewest columns of a strip.
 const NARROW: usize = 16;
 
+/// Elements of what a block of reflectors has written out: its unit lower triangle, the adjoint of that, and `T` or its adjoint.
+const FIXED: usize = 3 * BLOCK * BLOCK;
+
 /// Elements of the `T` blocks of a factorisation with `k` reflectors.
 pub(crate) fn factor_len(k: usize) -> usize {
     BLOCK * k
@@ -37,7 +40,7 @@ pub(crate) fn factor_len(k: usize) -> usize {
 pub(crate) fn scratch<T: Field>(cols: usize) -> StackReq {
     let cols = cols.max(BLOCK);
     StackReq::all_of(&[
-        need::<T>(BLOCK * BLOCK * (1 + cols.div_ceil(NARROW))),
+        need::<T>(FIXED * (1 + cols.div_ceil(NARROW))),
         need::<T>(BLOCK * cols),
         need::<T>(BLOCK * cols),
     ])
@@ -272,13 +275,11 @@ unsafe fn panel<T: Field>(a: *mut T, m: usize, n: usize, leading: usize, t: *mut
         let rest = a.add(left * leading);
         let second = rest.add(left);
         {
-            let (unit, stack) = take::<T>(&mut *stack, BLOCK * BLOCK);
+            let (fixed, stack) = take::<T>(&mut *stack, FIXED);
             let (product, stack) = take::<T>(stack, BLOCK * BLOCK);
             let (half, _) = take::<T>(stack, BLOCK * BLOCK);
-            unit_lower(a, left, leading, unit);
-            apply_strip(
-                a, m, left, leading, unit, t, true, rest, right, leading, product, half,
-            );
+            write_out(a, left, leading, t, true, fixed);
+            apply_strip(a, m, left, leading, fixed, rest, right, leading, product, half);
         }
         panel(
             second,
@@ -369,6 +370,28 @@ unsafe fn unit_lower<T: Field>(a: *const T, n: usize, leading: usize, to: *mut T
     }
 }
 
+/// What `apply_strip` needs of a block: its unit lower triangle, the adjoint of that, and `T` or its adjoint.
+///
+/// # Safety
+/// As `unit_lower`; `to` holds `FIXED` elements.
+unsafe fn write_out<T: Field>(v: *const T, n: usize, leading: usize, t: *const T, adjoint: bool, to: *mut T) {
+    // SAFETY: passed on.
+    unsafe {
+        let (upper, factor) = (to.add(BLOCK * BLOCK), to.add(2 * BLOCK * BLOCK));
+        unit_lower(v, n, leading, to);
+        for col in 0..n {
+            for row in 0..n {
+                *upper.add(row + col * BLOCK) = (*to.add(col + row * BLOCK)).conj();
+                *factor.add(row + col * BLOCK) = if adjoint {
+                    (*t.add(col + row * BLOCK)).conj()
+                } else {
+                    *t.add(row + col * BLOCK)
+                };
+            }
+        }
+    }
+}
+
 /// The triangular factor of a block of `n <= BLOCK` reflectors of which only the `tau` are known.
 ///
 /// # Safety
@@ -421,17 +444,17 @@ pub(crate) unsafe fn block_factor<T: Field>(
 kernel! {
     /// `c = (I - V T V^H) c`, or with the adjoint of the block, for a strip of columns.
     ///
+    /// Only the long sums over the rows below the triangle end in sums over lanes.
+    ///
     /// # Safety
-    /// `v` is a factored panel (`m` by `n <= BLOCK`) and `unit` its unit lower triangle, `c` is `m` by `cols` and shares no
+    /// `v` is a factored panel (`m` by `n <= BLOCK`) and `fixed` comes from `write_out`, `c` is `m` by `cols` and shares no
     /// element with it; `inner` and `scaled` hold `BLOCK` by `cols`.
     unsafe fn apply_strip<T, W>(
         v: *const T,
         m: usize,
         n: usize,
         leading: usize,
-        unit: *const T,
-        t: *const T,
-        adjoint: bool,
+        fixed: *const T,
         c: *mut T,
         cols: usize,
         leading_c: usize,
@@ -439,17 +462,16 @@ kernel! {
         scaled: *mut T,
     ) {
         let (bottom, below) = (v.add(n), c.add(n));
-        adjoint_times_in::<T, W>(n, unit, BLOCK, n, c, leading_c, cols, inner, BLOCK, false);
+        let (upper, factor) = (fixed.add(BLOCK * BLOCK), fixed.add(2 * BLOCK * BLOCK));
         if m > n {
-            adjoint_times_in::<T, W>(m - n, bottom, leading, n, below, leading_c, cols, inner, BLOCK, true);
-        }
-        if adjoint {
-            adjoint_times_in::<T, W>(n, t, BLOCK, n, inner, BLOCK, cols, scaled, BLOCK, false);
+            adjoint_times_in::<T, W>(m - n, bottom, leading, n, below, leading_c, cols, inner, BLOCK, false);
         } else {
-            zero(scaled, n, cols, BLOCK);
-            add_times_in::<T, W, false>(n, t, BLOCK, n, inner, BLOCK, scaled, BLOCK, cols);
+            zero(inner, n, cols, BLOCK);
         }
-        add_times_in::<T, W, true>(n, unit, BLOCK, n, scaled, BLOCK, c, leading_c, cols);
+        add_times_in::<T, W, false>(n, upper, BLOCK, n, c, leading_c, inner, BLOCK, cols);
+        zero(scaled, n, cols, BLOCK);
+        add_times_in::<T, W, false>(n, factor, BLOCK, n, inner, BLOCK, scaled, BLOCK, cols);
+        add_times_in::<T, W, true>(n, fixed, BLOCK, n, scaled, BLOCK, c, leading_c, cols);
         add_times_in::<T, W, true>(m - n, bottom, leading, n, scaled, BLOCK, below, leading_c, cols);
     }
 }
@@ -499,16 +521,12 @@ pub(crate) unsafe fn factor_on<T: Field>(
             }
             let rows = m - j;
             let strip = strip::<T>(rows);
-            let (unit, stack) = take::<T>(stack, BLOCK * BLOCK);
+            let (fixed, stack) = take::<T>(stack, FIXED);
             let (inner, stack) = take::<T>(stack, BLOCK * rest);
             let (scaled, _) = take::<T>(stack, BLOCK * rest);
-            unit_lower(block, width, leading, unit);
+            write_out(block, width, leading, factor, true, fixed);
             let first = Shared(block.add(width * leading));
-            let (inner, scaled, fixed) = (
-                Shared(inner),
-                Shared(scaled),
-                [Shared(block), Shared(unit), Shared(factor)],
-            );
+            let (inner, scaled, v, fixed) = (Shared(inner), Shared(scaled), Shared(block), Shared(fixed));
             spread(
                 crew.as_deref_mut(),
                 rest.div_ceil(strip),
@@ -516,13 +534,11 @@ pub(crate) unsafe fn factor_on<T: Field>(
                 |chunk| {
                     let col = chunk * strip;
                     apply_strip(
-                        fixed[0].at(0).cast_const(),
+                        v.at(0).cast_const(),
                         rows,
                         width,
                         leading,
-                        fixed[1].at(0).cast_const(),
-                        fixed[2].at(0).cast_const(),
-                        true,
+                        fixed.at(0).cast_const(),
                         first.at(col * leading),
                         strip.min(rest - col),
                         leading,
@@ -594,11 +610,11 @@ pub(crate) unsafe fn apply_on<T: Field>(
     let strip = strip::<T>(m);
     let count = cols.div_ceil(strip);
     let blocks = k.div_ceil(BLOCK);
-    let (unit, stack) = take::<T>(stack, BLOCK * BLOCK * count);
+    let (fixed, stack) = take::<T>(stack, FIXED * count);
     let (inner, stack) = take::<T>(stack, BLOCK * cols);
     let (scaled, _) = take::<T>(stack, BLOCK * cols);
     let (a, t) = (Shared(a.cast_mut()), Shared(t.cast_mut()));
-    let (unit, inner, scaled, c) = (Shared(unit), Shared(inner), Shared(scaled), Shared(c));
+    let (fixed, inner, scaled, c) = (Shared(fixed), Shared(inner), Shared(scaled), Shared(c));
     let work = 2.0 * (m - k / 2) as f64 * k as f64 * cols as f64;
     spread(crew, count, nanoseconds::<T>(work), |chunk| {
         let first = chunk * strip;
@@ -622,16 +638,15 @@ pub(crate) unsafe fn apply_on<T: Field>(
             // SAFETY: the block acts on the rows from j on; each chunk has its own columns and scratch.
             unsafe {
                 let block = a.at(j + j * leading).cast_const();
-                let unit = unit.at(BLOCK * BLOCK * chunk);
-                unit_lower(block, width, leading, unit);
+                let fixed = fixed.at(FIXED * chunk);
+                let factor = t.at(j * BLOCK).cast_const();
+                write_out(block, width, leading, factor, side == Side::Adjoint, fixed);
                 apply_strip(
                     block,
                     m - j,
                     width,
                     leading,
-                    unit,
-                    t.at(j * BLOCK).cast_const(),
-                    side == Side::Adjoint,
+                    fixed,
                     c.at(j + from * leading_c),
                     end - from,
                     leading_c,

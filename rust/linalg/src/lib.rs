@@ -1,8 +1,8 @@
-//! Dense factorisations over faer's sequential kernels.
+//! Dense factorisations: our own QR and Hermitian eigendecomposition, the others over faer's sequential kernels.
 //!
 //! Every function takes a strided batch of matrices (`Matrices`) and writes C-contiguous results. One item is always
-//! computed by the same sequential code, so that bits do not depend on the width; items are spread over the team by the
-//! caller's batch policy. Inputs are checked for NaN and infinity, scaled by a power of two, and results of algorithms that
+//! computed in the same pieces, so that bits do not depend on the width; items, and the pieces of large ones, are spread
+//! over the team by the caller's batch policy. Inputs are checked for NaN and infinity, scaled by a power of two, and results of algorithms that
 //! are known to fail silently are checked before they are returned.
 
 mod cholesky;
