@@ -9,6 +9,7 @@ mod cholesky;
 pub mod cost;
 mod crew;
 mod deflate;
+mod diagonal;
 mod divide;
 mod eigh;
 mod failure;
@@ -22,8 +23,10 @@ mod householder;
 mod jacobi;
 mod matrices;
 mod merge;
+mod pivoting;
 mod qr;
 mod rank_revealing;
+mod reflector_block;
 mod run;
 mod scaling;
 mod secular;
@@ -39,6 +42,8 @@ mod tridiagonal;
 mod tridiagonal_values;
 mod tridiagonal_vectors;
 mod wide;
+#[cfg(target_arch = "x86_64")]
+mod wide_avx512;
 mod workspace;
 
 pub use cholesky::cholesky;
