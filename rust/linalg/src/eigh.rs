@@ -5,6 +5,7 @@
 
 use crate::cost;
 use crate::crew::{Crew, Panels};
+use crate::diagonal::{is_diagonal_below, sort_diagonal};
 use crate::divide::{self, Workspace};
 use crate::failure::Failure;
 use crate::field::{Field, RealNumber};
@@ -168,7 +169,7 @@ unsafe fn decompose<T: Field>(
         let order = std::slice::from_raw_parts_mut(order, n);
         tridiagonal::reduce(crew, a, n, leading, d, e, taus, &mut *stack)?;
         if vectors.is_null() {
-            tridiagonal_values::eigenvalues(d, &mut e[..n - 1])?;
+            tridiagonal_values::eigenvalues(d, &mut e[..n - 1], &mut || crew.is_interrupted())?;
             for (value, x) in w.iter_mut().zip(d.iter()) {
                 *value = T::R::of(*x);
             }
@@ -216,45 +217,6 @@ unsafe fn decompose<T: Field>(
             leading,
             stack,
         )
-    }
-}
-
-/// A matrix that is diagonal already: sorted, and exact.
-///
-/// # Safety
-/// As `decompose`.
-unsafe fn sort_diagonal<T: Field>(
-    a: *const T,
-    n: usize,
-    leading: usize,
-    w: &mut [T::R],
-    vectors: *mut T,
-    stack: &mut MemStack,
-) {
-    let (order, _) = take::<usize>(stack, n);
-    // SAFETY: sizes as promised by the caller; order is filled before it becomes a slice.
-    unsafe {
-        for i in 0..n {
-            *order.add(i) = i;
-        }
-        let order = std::slice::from_raw_parts_mut(order, n);
-        let entry = |i: usize| (*a.add(i + i * leading)).re();
-        order.sort_by(|&i, &j| {
-            entry(i)
-                .partial_cmp(&entry(j))
-                .unwrap_or(std::cmp::Ordering::Equal)
-                .then(i.cmp(&j))
-        });
-        for (k, &i) in order.iter().enumerate() {
-            w[k] = entry(i);
-        }
-        if vectors.is_null() {
-            return;
-        }
-        for (k, &i) in order.iter().enumerate() {
-            (0..n).for_each(|row| *vectors.add(row + k * leading) = T::ZERO);
-            *vectors.add(i + k * leading) = T::ONE;
-        }
     }
 }
 
@@ -335,19 +297,6 @@ pub(crate) unsafe fn eigen<T: Field>(
         }
         Ok(scaling.inverse())
     }
-}
-
-/// Every entry below the diagonal is exactly zero.
-///
-/// # Safety
-/// `a` has `n` columns, `leading` apart.
-unsafe fn is_diagonal_below<T: Field>(a: *const T, n: usize, leading: usize) -> bool {
-    (0..n).all(|col| {
-        (col + 1..n).all(|row| {
-            // SAFETY: row and col are in range.
-            unsafe { *a.add(row + col * leading) == T::ZERO }
-        })
-    })
 }
 
 /// One item, from the caller's matrix to its place in the outputs.

@@ -4,14 +4,14 @@
 //! `I - V T V^H` with an upper triangular `T` (Schreiber and Van Loan's compact form). A column is never called
 //! dependent: whatever is left of it after the earlier reflections is reflected too.
 //!
-//! Panels are halved down to a few columns. Blocks act on the rest of the matrix strip by strip: a strip of columns
-//! that fits into the second cache is read and written once. Strips are a function of the sizes alone, and the slots of a
-//! crew share them out.
+//! Panels are halved down to a few columns; blocks act on the rest of the matrix strip by strip.
 
 use crate::crew::Crew;
 use crate::failure::Failure;
 use crate::field::{Field, RealNumber};
 use crate::matrices::{Part, View};
+use crate::reflector_block::{FIXED, NARROW, apply_strip, strip, unit_lower, write_out, zero};
+pub(crate) use crate::reflector_block::{Side, apply, apply_on, block_factor, nanoseconds, spread};
 use crate::scaling::Scaling;
 use crate::shared::Shared;
 use crate::tall::{self, add_times, add_times_in, adjoint_times, adjoint_times_in, scale_in};
@@ -23,10 +23,6 @@ use faer::dyn_stack::{MemStack, StackReq};
 pub(crate) const BLOCK: usize = 32;
 /// Columns below which a panel is not halved any more.
 const LEAF: usize = 8;
-/// Bytes of a strip of columns.
-const STRIP_BYTES: usize = 1 << 18;
-/// Fewest columns of a strip.
-const NARROW: usize = 16;
 
 /// Elements of the `T` blocks of a factorisation with `k` reflectors.
 pub(crate) fn factor_len(k: usize) -> usize {
@@ -37,37 +33,10 @@ pub(crate) fn factor_len(k: usize) -> usize {
 pub(crate) fn scratch<T: Field>(cols: usize) -> StackReq {
     let cols = cols.max(BLOCK);
     StackReq::all_of(&[
-        need::<T>(BLOCK * BLOCK * (1 + cols.div_ceil(NARROW))),
+        need::<T>(FIXED * (1 + cols.div_ceil(NARROW))),
         need::<T>(BLOCK * cols),
         need::<T>(BLOCK * cols),
     ])
-}
-
-/// Columns of a strip of `m` rows.
-fn strip<T: Field>(m: usize) -> usize {
-    (STRIP_BYTES / (m.max(1) * size_of::<T>())).clamp(NARROW, 64) & !3
-}
-
-/// Serial nanoseconds of that many multiplications and additions.
-pub(crate) fn nanoseconds<T: Field>(pairs: f64) -> f64 {
-    let cost = if T::EPSILON > 1e-10 { 0.02 } else { 0.04 };
-    pairs * cost * if T::IS_REAL { 1.0 } else { 4.0 }
-}
-
-/// Runs the chunks on the crew, or one after the other.
-pub(crate) fn spread(
-    crew: Option<&mut Crew<'_>>,
-    count: usize,
-    total_ns: f64,
-    f: impl Fn(usize) + Sync,
-) -> Result<(), Failure> {
-    match crew {
-        Some(crew) => crew.chunks(count, total_ns, f),
-        None => {
-            (0..count).for_each(f);
-            Ok(())
-        }
-    }
 }
 
 /// Elements from one column to the next of an array of our own with `m` rows: whole cache lines, and no power of two, at which
@@ -272,13 +241,11 @@ unsafe fn panel<T: Field>(a: *mut T, m: usize, n: usize, leading: usize, t: *mut
         let rest = a.add(left * leading);
         let second = rest.add(left);
         {
-            let (unit, stack) = take::<T>(&mut *stack, BLOCK * BLOCK);
+            let (fixed, stack) = take::<T>(&mut *stack, FIXED);
             let (product, stack) = take::<T>(stack, BLOCK * BLOCK);
             let (half, _) = take::<T>(stack, BLOCK * BLOCK);
-            unit_lower(a, left, leading, unit);
-            apply_strip(
-                a, m, left, leading, unit, t, true, rest, right, leading, product, half,
-            );
+            write_out(a, left, leading, t, true, fixed);
+            apply_strip(a, m, left, leading, fixed, rest, right, leading, product, half);
         }
         panel(
             second,
@@ -337,123 +304,6 @@ unsafe fn panel<T: Field>(a: *mut T, m: usize, n: usize, leading: usize, t: *mut
     }
 }
 
-/// Zeros in `rows` by `cols` elements, columns `leading` apart.
-///
-/// # Safety
-/// The memory holds them.
-unsafe fn zero<T: Field>(to: *mut T, rows: usize, cols: usize, leading: usize) {
-    for col in 0..cols {
-        for row in 0..rows {
-            // SAFETY: inside.
-            unsafe { *to.add(row + col * leading) = T::ZERO };
-        }
-    }
-}
-
-/// The unit lower triangle of the first `n` rows of a panel, written out with its ones and zeros.
-///
-/// # Safety
-/// `a` is a panel of at least `n` rows; `to` has `n` columns `BLOCK` apart.
-unsafe fn unit_lower<T: Field>(a: *const T, n: usize, leading: usize, to: *mut T) {
-    for col in 0..n {
-        for row in 0..n {
-            let x = match row.cmp(&col) {
-                std::cmp::Ordering::Less => T::ZERO,
-                std::cmp::Ordering::Equal => T::ONE,
-                // SAFETY: inside the panel.
-                std::cmp::Ordering::Greater => unsafe { *a.add(row + col * leading) },
-            };
-            // SAFETY: inside the target.
-            unsafe { *to.add(row + col * BLOCK) = x };
-        }
-    }
-}
-
-/// The triangular factor of a block of `n <= BLOCK` reflectors of which only the `tau` are known.
-///
-/// # Safety
-/// `v` is `m` by `n` with the reflectors below its diagonal; `taus` holds `n`; `t` has `n` columns `BLOCK` apart.
-pub(crate) unsafe fn block_factor<T: Field>(
-    v: *const T,
-    m: usize,
-    n: usize,
-    leading: usize,
-    taus: *const T,
-    t: *mut T,
-    stack: &mut MemStack,
-) {
-    let (unit, stack) = take::<T>(stack, BLOCK * BLOCK);
-    let (gram, _) = take::<T>(stack, BLOCK * BLOCK);
-    // SAFETY: the scratch is as large as the blocks, and the caller vouches for the rest.
-    unsafe {
-        unit_lower(v, n, leading, unit);
-        adjoint_times(n, unit, BLOCK, n, unit, BLOCK, n, gram, BLOCK, false);
-        adjoint_times(
-            m - n,
-            v.add(n),
-            leading,
-            n,
-            v.add(n),
-            leading,
-            n,
-            gram,
-            BLOCK,
-            true,
-        );
-        for j in 0..n {
-            let tau = *taus.add(j);
-            for i in 0..n {
-                let mut sum = T::ZERO;
-                if i < j {
-                    for k in i..j {
-                        sum -= *t.add(i + k * BLOCK) * *gram.add(k + j * BLOCK);
-                    }
-                    sum *= tau;
-                } else if i == j {
-                    sum = tau;
-                }
-                *t.add(i + j * BLOCK) = sum;
-            }
-        }
-    }
-}
-
-kernel! {
-    /// `c = (I - V T V^H) c`, or with the adjoint of the block, for a strip of columns.
-    ///
-    /// # Safety
-    /// `v` is a factored panel (`m` by `n <= BLOCK`) and `unit` its unit lower triangle, `c` is `m` by `cols` and shares no
-    /// element with it; `inner` and `scaled` hold `BLOCK` by `cols`.
-    unsafe fn apply_strip<T, W>(
-        v: *const T,
-        m: usize,
-        n: usize,
-        leading: usize,
-        unit: *const T,
-        t: *const T,
-        adjoint: bool,
-        c: *mut T,
-        cols: usize,
-        leading_c: usize,
-        inner: *mut T,
-        scaled: *mut T,
-    ) {
-        let (bottom, below) = (v.add(n), c.add(n));
-        adjoint_times_in::<T, W>(n, unit, BLOCK, n, c, leading_c, cols, inner, BLOCK, false);
-        if m > n {
-            adjoint_times_in::<T, W>(m - n, bottom, leading, n, below, leading_c, cols, inner, BLOCK, true);
-        }
-        if adjoint {
-            adjoint_times_in::<T, W>(n, t, BLOCK, n, inner, BLOCK, cols, scaled, BLOCK, false);
-        } else {
-            zero(scaled, n, cols, BLOCK);
-            add_times_in::<T, W, false>(n, t, BLOCK, n, inner, BLOCK, scaled, BLOCK, cols);
-        }
-        add_times_in::<T, W, true>(n, unit, BLOCK, n, scaled, BLOCK, c, leading_c, cols);
-        add_times_in::<T, W, true>(m - n, bottom, leading, n, scaled, BLOCK, below, leading_c, cols);
-    }
-}
-
 /// Factors a column-major matrix in place: `R` on and above the diagonal, the reflectors below it, the blocks of `T`
 /// in `t` (`factor_len(min(m, n))` elements).
 ///
@@ -499,16 +349,12 @@ pub(crate) unsafe fn factor_on<T: Field>(
             }
             let rows = m - j;
             let strip = strip::<T>(rows);
-            let (unit, stack) = take::<T>(stack, BLOCK * BLOCK);
+            let (fixed, stack) = take::<T>(stack, FIXED);
             let (inner, stack) = take::<T>(stack, BLOCK * rest);
             let (scaled, _) = take::<T>(stack, BLOCK * rest);
-            unit_lower(block, width, leading, unit);
+            write_out(block, width, leading, factor, true, fixed);
             let first = Shared(block.add(width * leading));
-            let (inner, scaled, fixed) = (
-                Shared(inner),
-                Shared(scaled),
-                [Shared(block), Shared(unit), Shared(factor)],
-            );
+            let (inner, scaled, v, fixed) = (Shared(inner), Shared(scaled), Shared(block), Shared(fixed));
             spread(
                 crew.as_deref_mut(),
                 rest.div_ceil(strip),
@@ -516,13 +362,11 @@ pub(crate) unsafe fn factor_on<T: Field>(
                 |chunk| {
                     let col = chunk * strip;
                     apply_strip(
-                        fixed[0].at(0).cast_const(),
+                        v.at(0).cast_const(),
                         rows,
                         width,
                         leading,
-                        fixed[1].at(0).cast_const(),
-                        fixed[2].at(0).cast_const(),
-                        true,
+                        fixed.at(0).cast_const(),
                         first.at(col * leading),
                         strip.min(rest - col),
                         leading,
@@ -534,111 +378,4 @@ pub(crate) unsafe fn factor_on<T: Field>(
         }
     }
     Ok(())
-}
-
-/// `c = Q c` for the first `k` reflectors of a factored matrix of `m` rows.
-///
-/// With `identity`, `c` is known to be the identity below and right of every block, so that zeros are left alone.
-///
-/// # Safety
-/// `a` and `t` come from `factor`; `c` holds `cols` columns of `m` entries; `stack` has `scratch(cols)`.
-pub(crate) unsafe fn apply<T: Field>(
-    a: *const T,
-    m: usize,
-    k: usize,
-    leading: usize,
-    t: *const T,
-    identity: bool,
-    c: *mut T,
-    cols: usize,
-    leading_c: usize,
-    stack: &mut MemStack,
-) {
-    let side = if identity { Side::Identity } else { Side::Any };
-    // SAFETY: passed on.
-    let done = unsafe { apply_on(None, a, m, k, leading, t, side, c, cols, leading_c, stack) };
-    debug_assert!(done.is_ok(), "without a crew nothing interrupts");
-}
-
-/// What `Q` is applied to, and whether it is `Q` or its adjoint.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Side {
-    /// `Q` times any matrix.
-    Any,
-    /// `Q` times the first columns of the identity, whose zeros are left alone.
-    Identity,
-    /// `Q^H` times any matrix.
-    Adjoint,
-}
-
-/// As `apply`, with the strips shared out over the crew: each goes through all blocks at once.
-///
-/// # Safety
-/// As `apply`.
-pub(crate) unsafe fn apply_on<T: Field>(
-    crew: Option<&mut Crew<'_>>,
-    a: *const T,
-    m: usize,
-    k: usize,
-    leading: usize,
-    t: *const T,
-    side: Side,
-    c: *mut T,
-    cols: usize,
-    leading_c: usize,
-    stack: &mut MemStack,
-) -> Result<(), Failure> {
-    if k == 0 || cols == 0 {
-        return Ok(());
-    }
-    let strip = strip::<T>(m);
-    let count = cols.div_ceil(strip);
-    let blocks = k.div_ceil(BLOCK);
-    let (unit, stack) = take::<T>(stack, BLOCK * BLOCK * count);
-    let (inner, stack) = take::<T>(stack, BLOCK * cols);
-    let (scaled, _) = take::<T>(stack, BLOCK * cols);
-    let (a, t) = (Shared(a.cast_mut()), Shared(t.cast_mut()));
-    let (unit, inner, scaled, c) = (Shared(unit), Shared(inner), Shared(scaled), Shared(c));
-    let work = 2.0 * (m - k / 2) as f64 * k as f64 * cols as f64;
-    spread(crew, count, nanoseconds::<T>(work), |chunk| {
-        let first = chunk * strip;
-        let end = (first + strip).min(cols);
-        for step in 0..blocks {
-            let j = BLOCK
-                * if side == Side::Adjoint {
-                    step
-                } else {
-                    blocks - 1 - step
-                };
-            let width = BLOCK.min(k - j);
-            let from = if side == Side::Identity {
-                first.max(j)
-            } else {
-                first
-            };
-            if from >= end {
-                continue;
-            }
-            // SAFETY: the block acts on the rows from j on; each chunk has its own columns and scratch.
-            unsafe {
-                let block = a.at(j + j * leading).cast_const();
-                let unit = unit.at(BLOCK * BLOCK * chunk);
-                unit_lower(block, width, leading, unit);
-                apply_strip(
-                    block,
-                    m - j,
-                    width,
-                    leading,
-                    unit,
-                    t.at(j * BLOCK).cast_const(),
-                    side == Side::Adjoint,
-                    c.at(j + from * leading_c),
-                    end - from,
-                    leading_c,
-                    inner.at(BLOCK * first),
-                    scaled.at(BLOCK * first),
-                );
-            }
-        }
-    })
 }

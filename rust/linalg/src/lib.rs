@@ -1,8 +1,8 @@
-//! Dense factorisations over faer's sequential kernels.
+//! Dense factorisations: our own QR and Hermitian eigendecomposition, the others over faer's sequential kernels.
 //!
 //! Every function takes a strided batch of matrices (`Matrices`) and writes C-contiguous results. One item is always
-//! computed by the same sequential code, so that bits do not depend on the width; items are spread over the team by the
-//! caller's batch policy. Inputs are checked for NaN and infinity, scaled by a power of two, and results of algorithms that
+//! computed in the same pieces, so that bits do not depend on the width; items, and the pieces of large ones, are spread
+//! over the team by the caller's batch policy. Inputs are checked for NaN and infinity, scaled by a power of two, and results of algorithms that
 //! are known to fail silently are checked before they are returned.
 
 mod balance;
@@ -17,6 +17,7 @@ mod cholesky;
 pub mod cost;
 mod crew;
 mod deflate;
+mod diagonal;
 mod divide;
 mod eig;
 mod eig_fast;
@@ -35,10 +36,12 @@ mod jacobi;
 mod lanes;
 mod matrices;
 mod merge;
+mod pivoting;
 mod qr;
 mod qr_iteration;
 mod rank_revealing;
 mod reflection;
+mod reflector_block;
 mod run;
 mod scaling;
 mod schur;
@@ -59,6 +62,8 @@ mod tridiagonal;
 mod tridiagonal_values;
 mod tridiagonal_vectors;
 mod wide;
+#[cfg(target_arch = "x86_64")]
+mod wide_avx512;
 mod workspace;
 
 pub use cholesky::cholesky;

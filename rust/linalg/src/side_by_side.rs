@@ -5,6 +5,7 @@
 //! and in any batch.
 
 use crate::field::RealNumber;
+use std::mem::MaybeUninit;
 use treadle_core::Element;
 
 /// Order up to which matrices are computed side by side.
@@ -17,19 +18,51 @@ pub(crate) const fn together<R>() -> usize {
     64 / size_of::<R>()
 }
 
-/// The same entries of several matrices next to each other, entry after entry; 64-byte aligned.
+/// Memory for the entries of matrices side by side.
 #[repr(C, align(64))]
-pub(crate) struct Entries<R>(pub(crate) [[R; MOST_LANES]; SMALL * SMALL]);
+pub(crate) struct Room<R>(MaybeUninit<[R; SMALL * SMALL * MOST_LANES]>);
 
-impl<R: RealNumber> Entries<R> {
-    /// Zeros.
-    pub(crate) fn zeros() -> Self {
-        Entries([[<R as Element>::ZERO; MOST_LANES]; SMALL * SMALL])
+impl<R: RealNumber> Room<R> {
+    pub(crate) fn new() -> Self {
+        Room(MaybeUninit::uninit())
     }
 
+    /// The first `count` entries, zero in every lane.
+    pub(crate) fn zeros(&mut self, count: usize) -> Entries<'_, R> {
+        let count = count.min(SMALL * SMALL);
+        let start = self.0.as_mut_ptr().cast::<R>();
+        for at in 0..count * together::<R>() {
+            // SAFETY: within the room.
+            unsafe { start.add(at).write(<R as Element>::ZERO) };
+        }
+        Entries {
+            // SAFETY: written above.
+            reals: unsafe { std::slice::from_raw_parts_mut(start, count * together::<R>()) },
+        }
+    }
+}
+
+/// The same entries of several matrices next to each other, entry after entry.
+pub(crate) struct Entries<'a, R> {
+    reals: &'a mut [R],
+}
+
+impl<R: RealNumber> Entries<'_, R> {
     /// Entry `at` of the lanes from `lane` on.
     #[inline(always)]
     pub(crate) fn entry(&mut self, at: usize, lane: usize) -> *mut R {
-        self.0[at][lane..].as_mut_ptr()
+        self.reals[at * together::<R>() + lane..].as_mut_ptr()
+    }
+
+    /// Entry `at` of one matrix.
+    #[inline(always)]
+    pub(crate) fn get(&self, at: usize, lane: usize) -> R {
+        self.reals[at * together::<R>() + lane]
+    }
+
+    /// Sets entry `at` of one matrix.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, at: usize, lane: usize, value: R) {
+        self.reals[at * together::<R>() + lane] = value;
     }
 }

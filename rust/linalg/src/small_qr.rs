@@ -5,7 +5,7 @@ use crate::gauge::Gauge;
 use crate::householder::least_square;
 use crate::matrices::Matrices;
 use crate::qr::{QrMode, QrOut};
-use crate::side_by_side::{Entries, MOST_LANES, SMALL, together};
+use crate::side_by_side::{Entries, MOST_LANES, Room, SMALL, together};
 use crate::wide::{Wide, kernel};
 use treadle_core::Element;
 
@@ -20,8 +20,8 @@ kernel! {
         n: usize,
         cols: usize,
         positive: bool,
-        a: *mut Entries<T::R>,
-        q: *mut Entries<T::R>,
+        a: *mut Entries<'static, T::R>,
+        q: *mut Entries<'static, T::R>,
         least: *mut [T::R; MOST_LANES],
     ) {
         let (a, q, least) = (&mut *a, &mut *q, &mut *least);
@@ -48,8 +48,8 @@ unsafe fn reflect_all<W: Wide>(
     n: usize,
     cols: usize,
     positive: bool,
-    a: &mut Entries<W::R>,
-    q: &mut Entries<W::R>,
+    a: &mut Entries<'_, W::R>,
+    q: &mut Entries<'_, W::R>,
     lane: usize,
     least: *mut W::R,
 ) {
@@ -158,8 +158,9 @@ pub(crate) unsafe fn items<R: RealNumber>(
 ) {
     let (m, n) = (matrices.rows, matrices.cols);
     let (cols, rows) = crate::qr::sizes(m, n, mode);
-    let mut a = Entries::<R>::zeros();
-    let mut q = Entries::<R>::zeros();
+    let (mut room, mut room_of_q) = (Room::<R>::new(), Room::<R>::new());
+    let mut a = room.zeros(m * n);
+    let mut q = room_of_q.zeros(m * cols);
     let mut least = [<R as Element>::ZERO; MOST_LANES];
     let limit = R::of(crate::field::power_of_two(R::EXPONENT_LIMIT / 10));
     let mut outside = [false; MOST_LANES];
@@ -170,7 +171,7 @@ pub(crate) unsafe fn items<R: RealNumber>(
             for col in 0..n {
                 // SAFETY: an entry of the matrix.
                 let x = unsafe { view.at(row, col) };
-                a.0[row * n + col][lane] = x;
+                a.set(row * n + col, lane, x);
                 inside &= x.magnitude() <= limit;
             }
         }
@@ -178,7 +179,17 @@ pub(crate) unsafe fn items<R: RealNumber>(
     }
     let positive = gauge == Gauge::Canonical;
     // SAFETY: the sizes are small.
-    unsafe { factor::<R>(m, n, cols, positive, &raw mut a, &raw mut q, &raw mut least) };
+    unsafe {
+        factor::<R>(
+            m,
+            n,
+            cols,
+            positive,
+            (&raw mut a).cast(),
+            (&raw mut q).cast(),
+            &raw mut least,
+        )
+    };
     for lane in 0..count {
         let index = first + lane;
         let enough = least_square::<R>() * R::of(1.0 / <R as treadle_core::Float>::EPSILON);
@@ -198,14 +209,14 @@ pub(crate) unsafe fn items<R: RealNumber>(
                     let x = if row > col || row >= m.min(n) {
                         <R as Element>::ZERO
                     } else {
-                        a.0[row * n + col][lane]
+                        a.get(row * n + col, lane)
                     };
                     *to.add(row * n + col) = x;
                 }
             }
             let to = out.q.wrapping_add(index * m * cols);
-            for (at, entry) in q.0.iter().enumerate().take(m * cols) {
-                *to.add(at) = entry[lane];
+            for at in 0..m * cols {
+                *to.add(at) = q.get(at, lane);
             }
         }
     }

@@ -174,17 +174,51 @@ unsafe fn sums<T: Field, W: Wide<R = T::R>, const P: usize, const Q: usize>(
             let count = reals - at;
             step!(|from: *const T::R| W::load_part(from, count));
         }
-        for j in 0..Q {
+        let one = <T::R as treadle_core::Element>::ONE;
+        let signs = W::pairs(one, -one);
+        let put = |i: usize, j: usize, re: T::R, im: T::R| {
+            let to = out.add(i + j * ld_out);
+            let sum = T::from_parts(re, im);
+            *to = if add { *to + sum } else { sum };
+        };
+        let aside = |crossed: W| if T::IS_REAL { crossed } else { crossed.mul(signs) };
+        if P.is_multiple_of(4) {
+            for j in 0..Q {
+                for i in (0..P).step_by(4) {
+                    let re = W::four_sums(std::array::from_fn(|l| straight[j][i + l]));
+                    let im = if T::IS_REAL {
+                        re
+                    } else {
+                        W::four_sums(std::array::from_fn(|l| aside(crossed[j][i + l])))
+                    };
+                    for l in 0..4 {
+                        put(i + l, j, re[l], im[l]);
+                    }
+                }
+            }
+        } else if Q == 4 {
             for i in 0..P {
-                let re = straight[j][i].sum();
-                let sum = if T::IS_REAL {
-                    T::from_real(re)
+                let re = W::four_sums(std::array::from_fn(|l| straight[l % Q][i]));
+                let im = if T::IS_REAL {
+                    re
                 } else {
-                    let (even, odd) = crossed[j][i].sums();
-                    T::from_parts(re, even - odd)
+                    W::four_sums(std::array::from_fn(|l| aside(crossed[l % Q][i])))
                 };
-                let to = out.add(i + j * ld_out);
-                *to = if add { *to + sum } else { sum };
+                for l in 0..4 {
+                    put(i, l, re[l], im[l]);
+                }
+            }
+        } else {
+            for j in 0..Q {
+                for i in 0..P {
+                    let re = straight[j][i].sum();
+                    let im = if T::IS_REAL {
+                        re
+                    } else {
+                        aside(crossed[j][i]).sum()
+                    };
+                    put(i, j, re, im);
+                }
             }
         }
     }

@@ -23,7 +23,11 @@ pub(crate) const STRIP: usize = 32;
 
 /// Columns of a panel: in small matrices the products with the panel itself weigh more than its updates.
 fn panel_width(n: usize) -> usize {
-    if n <= 640 { PANEL / 2 } else { PANEL }
+    match n {
+        0..=40 => 1,
+        41..=640 => PANEL / 2,
+        _ => PANEL,
+    }
 }
 
 /// Chunks of a product with a triangle of that order.
@@ -78,7 +82,7 @@ pub(crate) unsafe fn reduce<T: Field>(
     let mut start = 0;
     while start < n {
         let end = (start + width).min(n);
-        if start > 0 && crew.is_interrupted() {
+        if start > 0 && start.is_multiple_of(PANEL) && crew.is_interrupted() {
             return Err(Failure::Interrupted);
         }
         for j in start..end {

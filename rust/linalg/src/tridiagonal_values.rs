@@ -8,7 +8,11 @@ const SWEEPS: usize = 60;
 
 /// The eigenvalues, ascending, in `d`; `e` holds what is below the diagonal, and is used up. Entries are at most about 1 in
 /// magnitude, or far from the ends of the range.
-pub(crate) fn eigenvalues(d: &mut [f64], e: &mut [f64]) -> Result<(), Failure> {
+pub(crate) fn eigenvalues(
+    d: &mut [f64],
+    e: &mut [f64],
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<(), Failure> {
     let n = d.len();
     let norm = d.iter().chain(e.iter()).fold(0.0f64, |m, x| m.max(x.abs()));
     // What is neglected must not add up to more than the rounding of one sweep.
@@ -48,6 +52,9 @@ pub(crate) fn eigenvalues(d: &mut [f64], e: &mut [f64]) -> Result<(), Failure> {
                 return Err(Failure::NotConverged);
             }
             budget -= 1;
+            if budget.is_multiple_of(256) && interrupted() {
+                return Err(Failure::Interrupted);
+            }
             if end == top + 1 {
                 let (a, b) = two(d[top], e[top].sqrt(), d[top + 1]);
                 (d[top], d[top + 1]) = (a, b);
@@ -124,7 +131,7 @@ mod tests {
         for n in [1usize, 2, 3, 10, 101, 1000] {
             let mut d = vec![2.0; n];
             let mut e = vec![-1.0; n.saturating_sub(1)];
-            eigenvalues(&mut d, &mut e).unwrap();
+            eigenvalues(&mut d, &mut e, &mut || false).unwrap();
             for (k, &x) in d.iter().enumerate() {
                 let angle = std::f64::consts::PI * (k + 1) as f64 / (n + 1) as f64;
                 let right = 2.0 - 2.0 * angle.cos();
@@ -139,14 +146,14 @@ mod tests {
     #[test]
     fn zeros_and_diagonals() {
         let mut d = vec![0.0; 9];
-        eigenvalues(&mut d, &mut [0.0; 8]).unwrap();
+        eigenvalues(&mut d, &mut [0.0; 8], &mut || false).unwrap();
         assert_eq!(d, [0.0; 9]);
         let mut d = vec![3.0, -1.0, 2.0];
-        eigenvalues(&mut d, &mut [0.0, 0.0]).unwrap();
+        eigenvalues(&mut d, &mut [0.0, 0.0], &mut || false).unwrap();
         assert_eq!(d, [-1.0, 2.0, 3.0]);
         // A zero diagonal: eigenvalues in pairs.
         let mut d = vec![0.0; 4];
-        eigenvalues(&mut d, &mut [1.0, 1.0, 1.0]).unwrap();
+        eigenvalues(&mut d, &mut [1.0, 1.0, 1.0], &mut || false).unwrap();
         let golden = (1.0 + 5f64.sqrt()) / 2.0;
         for (x, y) in d.iter().zip([-golden, 1.0 / -golden, 1.0 / golden, golden]) {
             assert!((x - y).abs() < 4.0 * f64::EPSILON, "{x} {y}");

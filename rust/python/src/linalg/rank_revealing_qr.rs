@@ -54,10 +54,10 @@ impl Linalg {
     /// Examples
     /// --------
     /// >>> import numpy as np, treadle as td
-    /// >>> a = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 9.0], [7.0, 8.0, 15.0]])  # the last is the sum of the others
-    /// >>> q, r, perm, rank = td.CpuEngine.serial().linalg.rank_revealing_qr(a, rtol=1e-12)
+    /// >>> a = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [0.0, 0.0, 0.0]])
+    /// >>> q, r, perm, rank = td.CpuEngine.serial().linalg.rank_revealing_qr(a)
     /// >>> int(rank), perm.tolist()
-    /// (2, [2, 0, 1])
+    /// (2, [1, 2, 0])
     #[pyo3(
         signature = (a, *, rtol = 0.0, atol = 0.0, gauge = None, check_finite = true),
         text_signature = "($self, a, *, rtol=0, atol=0, gauge='raw', check_finite=True)"

@@ -64,7 +64,12 @@ pub(super) fn named<'py>(
         Named::Eigh => &classes.eigh,
         Named::Eig => &classes.eig,
     };
-    class.bind(py).call1(fields.into_pyobject(py)?)
+    // The constructor of a named tuple is a Python function; what it calls is not.
+    static NEW: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let new = NEW.get_or_try_init(py, || {
+        PyResult::Ok(py.get_type::<PyTuple>().getattr("__new__")?.unbind())
+    })?;
+    new.bind(py).call1((class.bind(py), fields.into_pyobject(py)?))
 }
 
 /// The text of an option, for `from_name`; anything else lists what is valid.
