@@ -7,6 +7,7 @@
 
 mod balance;
 mod cholesky;
+mod column_loops;
 pub mod cost;
 mod crew;
 mod eig;
@@ -30,6 +31,7 @@ mod run;
 mod scaling;
 mod schur;
 mod solve;
+mod standard_block;
 mod svd;
 mod workspace;
 
