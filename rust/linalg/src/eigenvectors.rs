@@ -4,6 +4,7 @@
 //! `eps |T|`, which is a change of `T` within its own rounding, and a vector that grows too large is scaled down by a power
 //! of two, so that defective matrices give finite vectors.
 
+use crate::column_loops::add_multiple;
 use crate::field::{Field, RealNumber, power_of_two};
 use treadle_core::{Element, Float};
 
@@ -198,9 +199,7 @@ fn real_vector<R: RealNumber>(t: &[R], n: usize, k: usize, lambda: R, least: R, 
             keep_small(x.size(), [column, &mut []]);
             let x = column[j];
             if x != zero {
-                for (y, &t) in column[..j].iter_mut().zip(&t[j * n..]) {
-                    *y -= t * x;
-                }
+                add_multiple(-x, &t[j * n..j * n + j], &mut column[..j]);
             }
         }
     }
@@ -251,10 +250,8 @@ fn complex_vector<R: RealNumber>(
             (left[j], right[j]) = (x.re, x.im);
             keep_small(x.size(), [left, right]);
             let x = own(j, left, right);
-            for ((y, z), &t) in left[..j].iter_mut().zip(&mut right[..j]).zip(&t[j * n..]) {
-                *y -= t * x.re;
-                *z -= t * x.im;
-            }
+            add_multiple(-x.re, &t[j * n..j * n + j], &mut left[..j]);
+            add_multiple(-x.im, &t[j * n..j * n + j], &mut right[..j]);
         }
     }
 }
@@ -278,9 +275,7 @@ pub(crate) fn of_triangular<T: Field>(t: &[T], n: usize, x: &mut [T]) {
             keep_small(x.re().magnitude() + x.im().magnitude(), [column, &mut []]);
             let x = column[j];
             if x != T::ZERO {
-                for (y, &t) in column[..j].iter_mut().zip(&t[j * n..]) {
-                    *y -= t * x;
-                }
+                add_multiple(-x, &t[j * n..j * n + j], &mut column[..j]);
             }
         }
     }

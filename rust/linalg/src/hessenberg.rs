@@ -3,6 +3,7 @@
 //! The blocked form is that of Dongarra, Sorensen and Hammarling (J. Comput. Appl. Math. 27, 1989): the columns of a
 //! panel are brought up to date one by one with the products `Y = A V T` that the rest of the matrix gets in one go.
 
+use crate::column_loops::add_multiple;
 use crate::crew::{Block, Crew};
 use crate::failure::Failure;
 use crate::field::Field;
@@ -89,15 +90,10 @@ fn step<T: Field>(a: &mut [T], n: usize, j: usize, high: usize, t: &mut [T], pla
         let sums = &mut work[..high];
         sums.fill(T::ZERO);
         for (k, &v) in v.iter().enumerate() {
-            for (sum, &x) in sums.iter_mut().zip(&rest[k * n..k * n + high]) {
-                *sum += x * v;
-            }
+            add_multiple(v, &rest[k * n..k * n + high], sums);
         }
         for (k, &v) in v.iter().enumerate() {
-            let factor = tau * v.conj();
-            for (x, &sum) in rest[k * n..k * n + high].iter_mut().zip(sums.iter()) {
-                *x -= sum * factor;
-            }
+            add_multiple(-(tau * v.conj()), sums, &mut rest[k * n..k * n + high]);
         }
         for column in rest.chunks_exact_mut(n) {
             from_left(v, tau, &mut column[j + 1..high]);

@@ -72,29 +72,6 @@ pub(crate) fn from_left_3<T: Field>(v: [T; 2], tau: T, c: &mut [T]) {
     c[2] -= step * v[1];
 }
 
-/// `[x y] = [x y] H` for a reflection of two entries, row by row.
-#[inline(always)]
-pub(crate) fn from_right_2<T: Field>(v: T, tau: T, x: &mut [T], y: &mut [T]) {
-    let v_conj = v.conj();
-    for (x, y) in x.iter_mut().zip(y) {
-        let step = (*x + *y * v) * tau;
-        *x -= step;
-        *y -= step * v_conj;
-    }
-}
-
-/// `[x y z] = [x y z] H` for a reflection of three entries, row by row.
-#[inline(always)]
-pub(crate) fn from_right_3<T: Field>(v: [T; 2], tau: T, x: &mut [T], y: &mut [T], z: &mut [T]) {
-    let v_conj = [v[0].conj(), v[1].conj()];
-    for ((x, y), z) in x.iter_mut().zip(y).zip(z) {
-        let step = (*x + *y * v[0] + *z * v[1]) * tau;
-        *x -= step;
-        *y -= step * v_conj[0];
-        *z -= step * v_conj[1];
-    }
-}
-
 /// Columns `first` to `first + 2` of column-major memory, rows `rows` of each.
 #[inline(always)]
 pub(crate) fn two_columns<T>(
