@@ -275,10 +275,14 @@ fn simulate(
 }
 
 fn main() -> ExitCode {
-    let mut sizes: Vec<usize> = std::env::args()
-        .skip(1)
-        .filter_map(|word| word.parse().ok())
-        .collect();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let option = |name: &str| {
+        words
+            .iter()
+            .find_map(|word| word.strip_prefix(name)?.parse().ok())
+    };
+    let mut sizes: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    let (only, each) = (option("ms="), option("items=").unwrap_or(100));
     if sizes.is_empty() {
         sizes = vec![64, 512, 4096];
     }
