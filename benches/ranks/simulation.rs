@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Time is virtual. The root is one server: a message costs it `MESSAGE`, each item in it `ITEM`, in both directions,
-//! as measured on the Python host (docs/explanation/ranks.md); while it is busy, messages wait. Workers cost nothing.
+//! about what the Python host takes (docs/explanation/ranks.md); while it is busy, messages wait. Workers cost nothing.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -25,7 +25,7 @@ const LATENCY: u64 = 150 * MICRO;
 /// What a message costs the root.
 const MESSAGE: u64 = 15 * MICRO;
 /// What an item in a message costs the root.
-const ITEM: u64 = 2 * MICRO;
+const ITEM: u64 = 3 * MICRO;
 
 type Flight = (u64, Message<()>);
 
@@ -275,10 +275,14 @@ fn simulate(
 }
 
 fn main() -> ExitCode {
-    let mut sizes: Vec<usize> = std::env::args()
-        .skip(1)
-        .filter_map(|word| word.parse().ok())
-        .collect();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let option = |name: &str| {
+        words
+            .iter()
+            .find_map(|word| word.strip_prefix(name)?.parse().ok())
+    };
+    let mut sizes: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    let (only, each) = (option("ms="), option("items=").unwrap_or(100));
     if sizes.is_empty() {
         sizes = vec![64, 512, 4096];
     }

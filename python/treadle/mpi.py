@@ -66,7 +66,8 @@ def broadcast(obj: T, comm: Any = None, root: int = 0) -> T:
         got = transfer.broadcast(comm, packed, root)
         return None if rank == root else got
 
-    return _all_together(comm, root, check, travel, lambda got: obj if got is None else unpack(got), lambda: obj)
+    value: T = _all_together(comm, root, check, travel, lambda got: obj if got is None else unpack(got), lambda: obj)
+    return value
 
 
 def scatter(items: Iterable[T] | None, comm: Any = None, root: int = 0) -> T:
@@ -122,7 +123,8 @@ def scatter(items: Iterable[T] | None, comm: Any = None, root: int = 0) -> T:
         check(0, 1)
         return own[0]
 
-    return _all_together(comm, root, check, travel, lambda got: own[root] if got is None else unpack(got), alone)
+    value: T = _all_together(comm, root, check, travel, lambda got: own[root] if got is None else unpack(got), alone)
+    return value
 
 
 def gather(obj: T, comm: Any = None, root: int = 0) -> list[T] | None:
@@ -171,7 +173,8 @@ def gather(obj: T, comm: Any = None, root: int = 0) -> list[T] | None:
     def made(got: list[Packed | None] | None) -> list[Any] | None:
         return None if got is None else [obj if one is None else unpack(one) for one in got]
 
-    return _all_together(comm, root, check, travel, made, lambda: [obj])
+    values: list[T] | None = _all_together(comm, root, check, travel, made, lambda: [obj])
+    return values
 
 
 @contextmanager

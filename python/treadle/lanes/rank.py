@@ -15,8 +15,8 @@ from .outcome import DONE, FAILED, FATAL, SKIPPED, WIRE, Failed, item_text
 from .presence import GRACE_SECONDS, PING_SECONDS, Presence
 from .wire import Arrived, Packed, Wire, pack, unpack, weight
 
-#: The coordinator sleeps between these, the longer the longer nothing happens.
-SHORTEST_SLEEP, LONGEST_SLEEP = 50e-6, 2e-3
+#: The coordinator sleeps between these, the longer the longer nothing happens: about a twentieth of that time.
+SHORTEST_SLEEP, LONGEST_SLEEP, LONGER = 50e-6, 5e-3, 1.05
 #: Before it sleeps it looks so often whether something has come, once something has.
 EAGER_LOOKS, EAGER_TRANSFERS = 20, 2000
 
@@ -247,7 +247,7 @@ class Sleeper:
         elif self._lodge.rest(self._next):
             self._next, self._looks = SHORTEST_SLEEP, 0
             return
-        self._next = min(self._next * 1.5, LONGEST_SLEEP)
+        self._next = min(self._next * LONGER, LONGEST_SLEEP)
 
 
 class Worker:
@@ -359,8 +359,8 @@ class Worker:
         elif order == "stop" and lodge is not None:
             lodge.stop_at(what)
         elif order == "end":
-            if lodge is not None and (error := lodge.join()) is not None:
-                self._fault(error, alive=False)
+            if lodge is not None and (broke := lodge.join()) is not None:
+                self._fault(broke, alive=False)
             machine.drain(now)
 
     def _send_ended(self) -> bool:

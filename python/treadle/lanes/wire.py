@@ -67,7 +67,7 @@ def pieces(data: Any) -> Iterable[memoryview]:
 
 def room(length: int) -> memoryview:
     """Return memory for so many bytes; it is not filled with zeros first."""
-    return memoryview(np.empty(length, np.uint8))
+    return np.empty(length, np.uint8).data
 
 
 class Arrived:
