@@ -20,6 +20,7 @@ __all__ = [
     "PlanCache",
     "Policy",
     "Pool",
+    "_LaneRun",
     "__version__",
     "_allowed_cpu_count",
     "_bind_subscripts",
@@ -29,6 +30,7 @@ __all__ = [
     "_kernel_table",
     "_plan",
     "_raise",
+    "_start_lanes",
     "cpu_provider_id",
     "current_lane",
 ]
