@@ -27,6 +27,7 @@ __all__ = [
     "RankRoot",
     "RankRun",
     "RankWorker",
+    "_LaneRun",
     "__version__",
     "_allowed_cpu_count",
     "_bind_subscripts",
@@ -37,6 +38,7 @@ __all__ = [
     "_kernel_table",
     "_plan",
     "_raise",
+    "_start_lanes",
     "cpu_provider_id",
     "current_lane",
 ]
