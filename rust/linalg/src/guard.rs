@@ -1,14 +1,13 @@
 //! Checks factors against the matrix they come from.
 //!
-//! faer's divide and conquer can return wrong factors and say nothing (rank-deficient matrices, blocks of very
-//! different size). The check multiplies a few random vectors through both sides: for a residual matrix E and a
+//! A divide and conquer may return wrong factors and say nothing (faer's does for rank-deficient matrices and for blocks
+//! of very different size). The check multiplies a few random vectors through both sides: for a residual matrix E and a
 //! vector x of independent entries of variance one, the mean of |E x|^2 is |E|_F^2. It costs O(n^2), where the full residual
 //! costs a product.
 //!
 //! In units of `sqrt(max(m, n)) eps |A|_F` right factors of divide and conquer leave 0.7 to 4 (measured, n = 128 to 512,
 //! four types), those of the QR iteration 1.5 to 12 and growing with n; wrong ones leave 30 and more in single precision and
-//! 10^10 in double. Hence two tolerances. An estimate from eight vectors that is a third of the truth has a chance below
-//! 10^-3, and only for a residual of rank one.
+//! 10^10 in double.
 
 use crate::crew::{Block, Crew};
 use crate::failure::Failure;
@@ -18,38 +17,18 @@ use faer::dyn_stack::{MemStack, StackReq};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatRef, Par};
 
-/// How the factors came about, which says what rounding may have done to them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Origin {
-    DivideAndConquer,
-    Iteration,
+/// Relative residuals and departures from orthogonality up to this are rounding.
+fn tolerance<T: Field>(size: usize) -> f64 {
+    let size = size as f64;
+    24.0 * (size / 128.0).sqrt().max(1.0) * size.sqrt() * T::EPSILON
 }
 
-impl Origin {
-    /// Random vectors in a check.
-    fn vectors(self) -> usize {
-        match self {
-            Origin::DivideAndConquer => MOST_VECTORS,
-            Origin::Iteration => 2,
-        }
-    }
-
-    /// Relative residuals and departures from orthogonality up to this are rounding.
-    fn tolerance<T: Field>(self, size: usize) -> f64 {
-        let size = size as f64;
-        let factor = match self {
-            Origin::DivideAndConquer => 8.0,
-            Origin::Iteration => 24.0 * (size / 128.0).sqrt().max(1.0),
-        };
-        factor * size.sqrt() * T::EPSILON
-    }
-}
-
-const MOST_VECTORS: usize = 8;
+/// Random vectors in a check.
+const VECTORS: usize = 2;
 
 /// Scratch of the checks for factors of an `m` by `n` matrix.
 pub(crate) fn scratch<T: Field>(m: usize, n: usize) -> StackReq {
-    let one = need::<T>(m.max(n) * MOST_VECTORS);
+    let one = need::<T>(m.max(n) * VECTORS);
     StackReq::all_of(&[one, one, one, one])
 }
 
@@ -93,9 +72,9 @@ pub(crate) fn frobenius<T: Field>(a: MatRef<'_, T>) -> f64 {
 }
 
 /// `q` has orthonormal columns, to rounding.
-fn orthonormal<T: Field>(q: MatRef<'_, T>, origin: Origin, stack: &mut MemStack) -> bool {
+fn orthonormal<T: Field>(q: MatRef<'_, T>, stack: &mut MemStack) -> bool {
     let (m, n) = q.shape();
-    let vectors = origin.vectors();
+    let vectors = VECTORS;
     let (x, stack) = take::<T>(stack, n * vectors);
     let (y, stack) = take::<T>(stack, m * vectors);
     let (z, _) = take::<T>(stack, n * vectors);
@@ -121,7 +100,7 @@ fn orthonormal<T: Field>(q: MatRef<'_, T>, origin: Origin, stack: &mut MemStack)
     }
     let off = distance(x.cast_const(), z.cast_const(), n * vectors);
     // A NaN anywhere makes the comparison false.
-    off <= origin.tolerance::<T>(m.max(n)) * ((n * vectors) as f64).sqrt()
+    off <= tolerance::<T>(m.max(n)) * ((n * vectors) as f64).sqrt()
 }
 
 /// `left` times the diagonal times the adjoint of `right` is `a`, to rounding.
@@ -130,11 +109,10 @@ fn reproduces<T: Field>(
     left: MatRef<'_, T>,
     diagonal: &[T::R],
     right: MatRef<'_, T>,
-    origin: Origin,
     stack: &mut MemStack,
 ) -> bool {
     let (m, n) = a.shape();
-    let vectors = origin.vectors();
+    let vectors = VECTORS;
     let k = diagonal.len();
     let (x, stack) = take::<T>(stack, n * vectors);
     let (y, stack) = take::<T>(stack, m * vectors);
@@ -176,7 +154,7 @@ fn reproduces<T: Field>(
         );
     }
     let off = distance(y.cast_const(), w.cast_const(), m * vectors);
-    off <= origin.tolerance::<T>(m.max(n)) * frobenius(a) * (vectors as f64).sqrt()
+    off <= tolerance::<T>(m.max(n)) * frobenius(a) * (vectors as f64).sqrt()
 }
 
 /// Values are finite, ordered, and (when asked) not negative.
@@ -193,22 +171,20 @@ pub(crate) fn svd_holds<T: Field>(
     u: MatRef<'_, T>,
     s: &[T::R],
     v: MatRef<'_, T>,
-    origin: Origin,
     stack: &mut MemStack,
 ) -> bool {
     let k = s.len();
     ordered(s, true)
-        && reproduces(a, u.subcols(0, k), s, v.subcols(0, k), origin, stack)
-        && orthonormal(u, origin, stack)
-        && orthonormal(v, origin, stack)
+        && reproduces(a, u.subcols(0, k), s, v.subcols(0, k), stack)
+        && orthonormal(u, stack)
+        && orthonormal(v, stack)
 }
 
 /// Singular values alone: ordered, and their squares add up to the matrix's.
 pub(crate) fn svdvals_hold<T: Field>(a: MatRef<'_, T>, s: &[T::R]) -> bool {
     let sum: f64 = s.iter().map(|x| x.to_f64() * x.to_f64()).sum();
     let norm = frobenius(a);
-    ordered(s, true)
-        && (sum.sqrt() - norm).abs() <= Origin::Iteration.tolerance::<T>(a.nrows().max(a.ncols())) * norm
+    ordered(s, true) && (sum.sqrt() - norm).abs() <= tolerance::<T>(a.nrows().max(a.ncols())) * norm
 }
 
 /// Random vectors of a probe.
@@ -341,10 +317,9 @@ pub(crate) fn eigh_holds<T: Field>(
     a: MatRef<'_, T>,
     w: &[T::R],
     v: MatRef<'_, T>,
-    origin: Origin,
     stack: &mut MemStack,
 ) -> bool {
-    ordered(w, false) && reproduces(a, v, w, v, origin, stack) && orthonormal(v, origin, stack)
+    ordered(w, false) && reproduces(a, v, w, v, stack) && orthonormal(v, stack)
 }
 
 /// Eigenvalues alone: ordered, with the trace and the Frobenius norm of the matrix.
@@ -354,7 +329,7 @@ pub(crate) fn eigvalsh_hold<T: Field>(a: MatRef<'_, T>, w: &[T::R]) -> bool {
     let trace: f64 = (0..n).map(|i| a[(i, i)].re().to_f64()).sum();
     let sum: f64 = w.iter().map(|x| x.to_f64()).sum();
     let squares: f64 = w.iter().map(|x| x.to_f64() * x.to_f64()).sum();
-    let bound = Origin::Iteration.tolerance::<T>(n) * norm;
+    let bound = tolerance::<T>(n) * norm;
     ordered(w, false)
         && (squares.sqrt() - norm).abs() <= bound
         && (sum - trace).abs() <= bound * (n as f64).sqrt()

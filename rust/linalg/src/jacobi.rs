@@ -185,7 +185,6 @@ pub(crate) unsafe fn svd<T: Field>(
             read(left.cast_const(), m, left_cols, leading),
             s,
             read(right.cast_const(), n, n, n),
-            guard::Origin::Iteration,
             stack,
         );
         if converged && holds {
@@ -261,7 +260,7 @@ pub(crate) unsafe fn eigh<T: Field>(
             for (k, &i) in order.iter().enumerate() {
                 std::ptr::copy_nonoverlapping(basis.add(i * n), vectors.add(k * n), n);
             }
-            guard::eigh_holds(read(a, n, n, n), w, sorted, guard::Origin::Iteration, stack)
+            guard::eigh_holds(read(a, n, n, n), w, sorted, stack)
         };
         if converged && holds {
             Ok(())
