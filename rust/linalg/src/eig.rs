@@ -97,7 +97,7 @@ fn decompose<T: Field>(
         }
         balance::scale(h, n, active.clone(), exponents, squares);
     }
-    if balanced && n >= eig_fast::FROM && active == (0..n) {
+    if balanced && n >= eig_fast::from::<T>() && active == (0..n) {
         eig_fast::decompose(h, n, eigen, x, stack)?;
         if vectors {
             finish(x, n, order, exponents, eigen);

@@ -15,12 +15,14 @@ use faer::{Auto, Par};
 use num_complex::Complex;
 use treadle_core::{DType, Element};
 
-/// Order from which faer's iteration is quicker than one bulge at a time.
-pub(crate) const FROM: usize = 48;
+/// Order from which faer's iteration is quicker than one bulge at a time (Zen 4, AVX-512).
+pub(crate) fn from<T: Field>() -> usize {
+    if T::IS_REAL { 180 } else { 48 }
+}
 
 /// Scratch of `decompose`.
 pub(crate) fn scratch<T: Field>(n: usize, vectors: bool) -> StackReq {
-    if n < FROM {
+    if n < from::<T>() {
         return StackReq::EMPTY;
     }
     let compute = if vectors {
