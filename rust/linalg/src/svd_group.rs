@@ -369,9 +369,10 @@ unsafe fn store<T: Field>(
         let cols = tall.left_cols();
         let columns = Block::columns(room.left, m, cols, m);
         for k in 0..cols {
+            let from = order.get(k).copied().unwrap_or(0);
             for row in 0..m {
                 *columns.at(row, k) = if k < n && row < n {
-                    entry(room.a, row, order[k])
+                    entry(room.a, row, from)
                 } else if k == row {
                     <T as Element>::ONE
                 } else {
