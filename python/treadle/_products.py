@@ -196,14 +196,29 @@ def inner(engine: CpuEngine, a: Any, b: Any) -> Any:
 
 def outer(engine: CpuEngine, a: Any, b: Any, out: Any = None) -> Any:
     """``engine.outer``: both operands are flattened."""
-    left, right = _arrays.as_operand(a, "outer", 0).reshape(-1), _arrays.as_operand(b, "outer", 1).reshape(-1)
+    left, right = _arrays.as_operand(a, "outer", 0), _arrays.as_operand(b, "outer", 1)
+    if out is None and not (_flattens(left) and _flattens(right)):
+        # Where flattening would copy, the axes stay as they are.
+        source = _source(
+            [_labels(left.ndim, 0), _labels(right.ndim, left.ndim)], _labels(left.ndim + right.ndim, 0), {}
+        )
+        return contract(engine, "outer", source, [left, right], order="C").reshape(left.size, right.size)
     # numpy's is a ufunc, and a ufunc's rule for out is "same_kind".
-    return _outer_of(engine, "outer", left, right, out, "same_kind")
+    return _outer_of(engine, "outer", left.reshape(-1), right.reshape(-1), out, "same_kind")
+
+
+def _flattens(array: npt.NDArray[Any]) -> bool:
+    return array.ndim < 2 or bool(array.flags.c_contiguous)
 
 
 def vdot(engine: CpuEngine, a: Any, b: Any) -> Any:
     """``engine.vdot``: both operands are flattened, the first is conjugated."""
-    left, right = _arrays.as_operand(a, "vdot", 0).reshape(-1), _arrays.as_operand(b, "vdot", 1).reshape(-1)
+    left, right = _arrays.as_operand(a, "vdot", 0), _arrays.as_operand(b, "vdot", 1)
+    if left.shape == right.shape and not (_flattens(left) and _flattens(right)):
+        # Where flattening would copy, the axes stay as they are.
+        labels = _labels(left.ndim, 0)
+        return contract(engine, "vdot", _source([labels, labels], [], {}), [left, right], conj=[True, False])
+    left, right = left.reshape(-1), right.reshape(-1)
     if left.size != right.size:
         raise _mismatch("vdot", "the number of elements", left.size, right.size, (left.shape, right.shape))
     return contract(engine, "vdot", _source([[0], [0]], [], {}), [left, right], conj=[True, False])
