@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -238,3 +239,28 @@ def test_many_axes_of_length_one(engine: td.CpuEngine, name: str) -> None:
     assert value.sum() == 6
     wide = np.full((1,) * 60, 2.0)
     assert engine.kron(wide, wide).shape == (1,) * 60
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128", "int16"])
+def test_operands_that_do_not_flatten_are_not_copied(engine: td.CpuEngine, dtype: str) -> None:
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-4, 5, (600, 700)).astype(dtype) for _ in range(2))
+    if dtype == "complex128":
+        a, b = a + 1j * b, b - 1j * a
+    short = np.arange(3).astype(dtype)
+    for left, right in ((a.T, b.T), (a[::-1].T, b.T), (a[:, ::2], b[:, 1::2])):
+        tracemalloc.start()
+        dot = engine.vdot(left, right)
+        _, dot_peak = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        product = engine.outer(left, short)
+        _, outer_peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert dot == np.vdot(left, right)
+        expected = np.outer(left, short)
+        assert (product == expected).all()
+        assert product.shape == expected.shape
+        assert product.flags.c_contiguous
+        # One of the operands would be this large.
+        assert dot_peak < left.nbytes / 4
+        assert outer_peak < product.nbytes + left.nbytes / 4

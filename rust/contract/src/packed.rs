@@ -360,7 +360,7 @@ impl Block<'_> {
                         jump: self.packed.jumps[0],
                         conj: conj[0],
                         width,
-                        to: self.left(panel).add(term * kernel.rows_bytes(width)),
+                        to: self.left(panel).add(term * kernel.term_bytes(width)),
                     });
                 }
             }
@@ -411,7 +411,7 @@ impl Block<'_> {
                         jump: self.packed.jumps[1],
                         conj: conj[1],
                         width,
-                        to: self.right(panel).add(term * width * kernel.dtype.size()),
+                        to: self.right(panel).add(term * kernel.term_bytes(width)),
                     });
                 }
             }

@@ -1,7 +1,6 @@
 //! Products of `bool`: rows are bits of a register, so that one instruction is the or/and of hundreds of them.
 //!
-//! A panel of rows holds, term by term, one bit a row; a panel of columns one byte an element, all ones or zero. Any byte
-//! but zero is true.
+//! Panels hold, term by term, one bit a row or column. Any byte but zero is true.
 
 use crate::microkernel::{Tile, scatter};
 use crate::pack::Panel;
@@ -37,11 +36,11 @@ pub(crate) unsafe trait Bits: Copy {
     /// # Safety
     /// As `zero`.
     unsafe fn or_and(self, left: Self, mask: i64) -> Self;
-    /// Eight bytes as eight words, their signs extended.
+    /// Eight bits as eight words, all ones or zero.
     ///
     /// # Safety
-    /// Eight bytes are readable, and eight words writeable.
-    unsafe fn widen(from: *const i8, to: *mut i64);
+    /// Eight words are writeable.
+    unsafe fn widen(bits: u8, to: *mut i64);
 }
 
 // SAFETY: the mask names the words.
@@ -73,9 +72,9 @@ unsafe impl Bits for __m512i {
     }
 
     #[inline(always)]
-    unsafe fn widen(from: *const i8, to: *mut i64) {
+    unsafe fn widen(bits: u8, to: *mut i64) {
         // SAFETY: as above.
-        unsafe { _mm512_storeu_si512(to.cast(), _mm512_cvtepi8_epi64(_mm_loadl_epi64(from.cast()))) };
+        unsafe { _mm512_storeu_si512(to.cast(), _mm512_movm_epi64(bits)) };
     }
 }
 
@@ -112,21 +111,28 @@ unsafe impl Bits for __m256i {
     }
 
     #[inline(always)]
-    unsafe fn widen(from: *const i8, to: *mut i64) {
+    unsafe fn widen(bits: u8, to: *mut i64) {
         // SAFETY: as above.
         unsafe {
-            for half in 0..2 {
-                let bytes = _mm_cvtsi32_si128(from.add(4 * half).cast::<i32>().read_unaligned());
-                _mm256_storeu_si256(to.add(4 * half).cast(), _mm256_cvtepi8_epi64(bytes));
+            let bits = _mm256_set1_epi64x(i64::from(bits));
+            for (half, own) in [
+                _mm256_setr_epi64x(1, 2, 4, 8),
+                _mm256_setr_epi64x(16, 32, 64, 128),
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                let masks = _mm256_cmpeq_epi64(_mm256_and_si256(bits, own), own);
+                _mm256_storeu_si256(to.add(4 * half).cast(), masks);
             }
         }
     }
 }
 
-/// A tile from a panel of bits and one of bytes.
+/// A tile from panels of bits.
 ///
 /// # Safety
-/// As `Kernel::tile`, with panels of `pack_rows` and `pack_columns`.
+/// As `Kernel::tile`, with panels of `pack`.
 #[inline(always)]
 pub(crate) unsafe fn tile<B: Bits, const NR: usize>(tile: &Tile<'_>) {
     let mut sums = [[0u64; ROWS / WORD]; NR];
@@ -146,7 +152,7 @@ pub(crate) unsafe fn tile<B: Bits, const NR: usize>(tile: &Tile<'_>) {
 /// Adds products to a block of bits.
 ///
 /// # Safety
-/// The panels hold `k` terms of `words` words and of `NR` bytes.
+/// The panels hold `k` terms of `words` words and of `NR` bits.
 #[inline(always)]
 unsafe fn add<B: Bits, const NR: usize>(
     k: usize,
@@ -164,8 +170,11 @@ unsafe fn add<B: Bits, const NR: usize>(
         let mut masks = [0i64; COLUMNS];
         for p in 0..k {
             let rows = B::load(left.cast::<u64>().add(p * words), words);
-            for at in (0..NR).step_by(8) {
-                B::widen(right.cast::<i8>().add(p * NR + at), masks.as_mut_ptr().add(at));
+            for at in 0..NR / 8 {
+                B::widen(
+                    right.add(p * (NR / 8) + at).read(),
+                    masks.as_mut_ptr().add(8 * at),
+                );
             }
             for (register, &mask) in registers.iter_mut().zip(&masks) {
                 *register = register.or_and(rows, mask);
@@ -212,7 +221,7 @@ fn spread(bits: u64) -> u64 {
 #[inline(always)]
 fn truths(bytes: u64) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    ((bytes & LOW) + LOW | bytes) >> 7 & 0x0101_0101_0101_0101
+    (((bytes & LOW) + LOW) | bytes) >> 7 & 0x0101_0101_0101_0101
 }
 
 /// A tile from factors where they stand.
@@ -223,7 +232,7 @@ fn truths(bytes: u64) -> u64 {
 pub(crate) unsafe fn direct<B: Bits, const NR: usize>(tile: &Tile<'_>) {
     let mut sums = [[0u64; ROWS / WORD]; NR];
     let words = tile.rows.len().div_ceil(WORD);
-    let (mut left, mut right) = ([0u64; TERMS * ROWS / WORD], [0u8; TERMS * COLUMNS]);
+    let (mut left, mut right) = ([0u64; TERMS * ROWS / WORD], [0u8; TERMS * COLUMNS / 8]);
     for first in (0..tile.k).step_by(TERMS) {
         let count = TERMS.min(tile.k - first);
         left.fill(0);
@@ -238,7 +247,7 @@ pub(crate) unsafe fn direct<B: Bits, const NR: usize>(tile: &Tile<'_>) {
                 let columns = tile.b.at.wrapping_offset((first + p) as isize * tile.b.term);
                 for column in 0..tile.columns.len() {
                     let value = columns.offset(column as isize * tile.b.column).read();
-                    right[p * NR + column] = if value != 0 { 0xff } else { 0 };
+                    right[p * (NR / 8) + column / 8] |= u8::from(value != 0) << (column % 8);
                 }
             }
         }
@@ -261,12 +270,12 @@ unsafe fn eight(from: *const u8) -> u64 {
     u64::from_le_bytes(unsafe { from.cast::<[u8; 8]>().read_unaligned() })
 }
 
-/// Fills a panel of rows: for each term as many bits as the panel is wide, a multiple of a word.
+/// Fills a panel: for each term as many bits as the panel is wide, a multiple of eight.
 ///
 /// # Safety
 /// Every sum of an offset across and one along is readable, and the panel has its room.
 #[inline(always)]
-pub(crate) unsafe fn pack_rows(panel: &Panel<'_>) {
+pub(crate) unsafe fn pack(panel: &Panel<'_>) {
     let bytes = panel.width / 8;
     // SAFETY: offsets of the factor and places of the panel.
     unsafe {
@@ -300,37 +309,6 @@ pub(crate) unsafe fn pack_rows(panel: &Panel<'_>) {
                         byte |= u8::from(panel.from.offset(offset + term).read() != 0) << row;
                     }
                     to.add(p * bytes).write(byte);
-                }
-            }
-        }
-    }
-}
-
-/// Fills a panel of columns: for each term a byte a column, all ones or zero.
-///
-/// # Safety
-/// As `pack_rows`.
-#[inline(always)]
-pub(crate) unsafe fn pack_columns(panel: &Panel<'_>) {
-    let width = panel.width;
-    // SAFETY: as `pack_rows`.
-    unsafe {
-        if panel.across.len() < width {
-            panel.to.write_bytes(0, width * panel.along.len());
-        }
-        for (at, columns) in panel.across.chunks(8).enumerate() {
-            let to = panel.to.add(8 * at);
-            if columns.len() == 8 && is_run(columns) {
-                for (p, &term) in panel.along.iter().enumerate() {
-                    let masks = truths(eight(panel.from.offset(columns[0] + term))).wrapping_mul(0xff);
-                    to.add(p * width).cast::<[u8; 8]>().write(masks.to_le_bytes());
-                }
-                continue;
-            }
-            for (p, &term) in panel.along.iter().enumerate() {
-                for (j, &column) in columns.iter().enumerate() {
-                    let value = panel.from.offset(column + term).read();
-                    to.add(p * width + j).write(if value != 0 { 0xff } else { 0 });
                 }
             }
         }
@@ -372,39 +350,29 @@ mod tests {
                     };
                     let rows = offsets(across, count);
                     let along: Vec<isize> = offsets(along, terms).iter().map(|at| at - 9000).collect();
-                    let width = count.next_multiple_of(64);
-                    let mut to = vec![0x55u8; width / 8 * terms + 1];
-                    let panel = |width: usize, to: &mut Vec<u8>| Panel {
-                        from: memory.as_ptr(),
-                        across: &rows,
-                        along: &along,
-                        jump: 1,
-                        conj: false,
-                        width,
-                        to: to.as_mut_ptr(),
-                    };
-                    // SAFETY: offsets of the memory, and room for the panel.
-                    unsafe { pack_rows(&panel(width, &mut to)) };
-                    let truth = |row: usize, term: usize| {
-                        row < count && memory[(rows[row] + along[term]) as usize] != 0
-                    };
-                    for term in 0..terms {
-                        for row in 0..width {
-                            let bit = to[term * width / 8 + row / 8] >> (row % 8) & 1;
-                            assert_eq!(bit == 1, truth(row, term), "{across} {row} {term}");
+                    for width in [count.next_multiple_of(8), count.next_multiple_of(64)] {
+                        let mut to = vec![0x55u8; width / 8 * terms + 1];
+                        // SAFETY: offsets of the memory, and room for the panel.
+                        unsafe {
+                            pack(&Panel {
+                                from: memory.as_ptr(),
+                                across: &rows,
+                                along: &along,
+                                jump: 1,
+                                conj: false,
+                                width,
+                                to: to.as_mut_ptr(),
+                            });
                         }
-                    }
-                    assert_eq!(to[width / 8 * terms], 0x55);
-                    let mut to = vec![0x55u8; width * terms + 1];
-                    // SAFETY: as above.
-                    unsafe { pack_columns(&panel(width, &mut to)) };
-                    for term in 0..terms {
-                        for row in 0..width {
-                            let byte = if truth(row, term) { 0xff } else { 0 };
-                            assert_eq!(to[term * width + row], byte, "{across} {row} {term}");
+                        for term in 0..terms {
+                            for row in 0..width {
+                                let bit = to[term * width / 8 + row / 8] >> (row % 8) & 1;
+                                let truth = row < count && memory[(rows[row] + along[term]) as usize] != 0;
+                                assert_eq!(bit == 1, truth, "{across} {row} {term}");
+                            }
                         }
+                        assert_eq!(to[width / 8 * terms], 0x55);
                     }
-                    assert_eq!(to[width * terms], 0x55);
                     seen += 1;
                 }
             }

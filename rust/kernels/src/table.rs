@@ -24,7 +24,7 @@ pub struct Kernel {
     pub lanes: usize,
     /// There are instances for tiles of fewer columns.
     narrows: bool,
-    /// A row of a packed panel is one bit.
+    /// A row or column of a packed panel is one bit.
     bits: bool,
     tile: unsafe fn(&Tile<'_>),
     direct: unsafe fn(&Tile<'_>),
@@ -68,9 +68,9 @@ impl Kernel {
         rows.next_multiple_of(self.lanes)
     }
 
-    /// Bytes of one term in a panel of rows of that width.
+    /// Bytes of one term in a panel of that width.
     #[inline]
-    pub fn rows_bytes(&self, width: usize) -> usize {
+    pub fn term_bytes(&self, width: usize) -> usize {
         match self.bits {
             true => width / 8,
             false => width * self.dtype.size(),
@@ -422,7 +422,7 @@ macro_rules! bits_kernel {
             $(#[target_feature(enable = $feature)])?
             pub(super) unsafe fn rows(panel: &Panel<'_>) {
                 // SAFETY: passed on.
-                unsafe { bits::pack_rows(panel) };
+                unsafe { bits::pack(panel) };
             }
 
             /// # Safety
@@ -430,7 +430,7 @@ macro_rules! bits_kernel {
             $(#[target_feature(enable = $feature)])?
             pub(super) unsafe fn pack_columns(panel: &Panel<'_>) {
                 // SAFETY: passed on.
-                unsafe { bits::pack_columns(panel) };
+                unsafe { bits::pack(panel) };
             }
 
             sums!(Bool, [$($feature)?]);

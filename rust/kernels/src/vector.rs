@@ -1,5 +1,6 @@
 //! Vector kernels for small real products.
 
+#[cfg(target_arch = "x86_64")]
 use crate::small::LIMIT;
 use crate::{Isa, Product};
 use treadle_core::{DType, Element};

@@ -238,7 +238,7 @@ fn check_kernel<T: Sample>(kernel: &Kernel) -> usize {
     let mut cases = 0;
     let complex = matches!(kernel.dtype, DType::C64 | DType::C128);
     // Of tall tiles, the edges of words and registers.
-    let tall = |m: usize| m > 140 && (m + 1) % 64 > 2 && m + 1 < kernel.mr && m % 37 > 0;
+    let tall = |m: usize| m > 140 && (m + 1) % 64 > 2 && m + 1 < kernel.mr && !m.is_multiple_of(37);
     for m in (1..=kernel.mr).filter(|&m| !tall(m)) {
         for n in 1..=kernel.nr {
             for k in [1, 2, 5] {

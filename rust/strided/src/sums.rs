@@ -21,7 +21,7 @@ type Kept = (usize, [isize; 3]);
 type Summed = (usize, [isize; 2]);
 
 /// Bytes of sums that are added up side by side.
-const TILE: usize = 8 << 10;
+const TILE: usize = 32 << 10;
 /// Lanes of a group of scattered sums.
 const SCATTERED: usize = 256;
 /// Terms of an inner product at a time.

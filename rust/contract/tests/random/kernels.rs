@@ -47,7 +47,10 @@ fn every_kernel_of_the_table_runs_through_a_plan() {
     for kernel in &kernels {
         with_type!(kernel.dtype, T => {
             packed.extend(through_a_plan::<T>(kernel, Route::Packed, false));
-            in_place.extend(through_a_plan::<T>(kernel, Route::Auto, true));
+            // Tiles of bits are always packed; tests of the kernels run them in place.
+            let bits = kernel.dtype == DType::Bool && kernel.term_bytes(64) < 64;
+            let told = through_a_plan::<T>(kernel, Route::Auto, !bits);
+            in_place.extend(told);
         });
     }
     let all: BTreeSet<String> = kernels.iter().map(|kernel| name(kernel)).collect();

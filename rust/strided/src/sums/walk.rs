@@ -9,10 +9,12 @@ use treadle_kernels::{Columns, Right, TOGETHER, Update};
 use treadle_team::{Interrupted, Token};
 
 /// Bytes of the sums of parts that are computed at once.
-const PARTS: usize = 64 << 10;
+const PARTS: usize = 256 << 10;
 /// Parts that are computed at once, and parts of a result that one slot computes alone.
 const AT_ONCE: usize = 64;
 
+/// Bytes of few sums, whose memory costs nothing to have.
+const FEW: usize = 2 << 10;
 /// Bytes of a group of sums of any type.
 const CELLS: usize = if TILE > SCATTERED * 16 {
     TILE
@@ -127,17 +129,32 @@ impl Sums {
     /// # Safety
     /// As `run`, for a task that nobody else has.
     unsafe fn whole<T: Element>(&self, parts: usize, task: &(Arrays<T>, usize), update: &Update<T>) {
+        // SAFETY: the rooms hold the cells of a task.
+        unsafe {
+            if parts == 1 && self.terms <= self.block && self.cells(task.1) * size_of::<T>() <= FEW {
+                let mut room = Room::<FEW>::new();
+                let sums = room.start::<T>();
+                self.rows(0..self.terms, task, sums);
+                self.gather(task.1, sums);
+                self.put(task, sums, update);
+            } else {
+                self.large(parts, task, update);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As `whole`.
+    #[inline(never)]
+    unsafe fn large<T: Element>(&self, parts: usize, task: &(Arrays<T>, usize), update: &Update<T>) {
         let mut room = Room::<CELLS>::new();
         let sums = room.start::<T>();
         // SAFETY: the room holds the cells of a task.
         unsafe {
             if parts > 1 {
                 self.all_parts(parts, task, sums);
-            } else if self.terms > self.block {
-                self.blocks(0..self.terms, task, sums);
             } else {
-                self.rows(0..self.terms, task, sums);
-                self.gather(task.1, sums);
+                self.part(0, task, sums);
             }
             self.put(task, sums, update);
         }
