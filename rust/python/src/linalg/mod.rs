@@ -2,12 +2,17 @@
 
 mod cholesky;
 mod eigh;
+mod full_piv_lu;
+mod inverse;
+mod lu;
 mod operand;
 mod qr;
 mod results;
 mod run;
 mod solve;
 mod svd;
+mod system;
+mod triangular;
 
 use pyo3::prelude::*;
 
