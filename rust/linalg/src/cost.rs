@@ -43,6 +43,30 @@ pub fn solve(order: usize, sides: usize, complex: bool) -> f64 {
     200.0 + weight(complex, 2.5) * n * (n * (0.025 * n + 4.0) + r * (0.06 * n + 2.0))
 }
 
+/// LU.
+pub fn lu(rows: usize, cols: usize, complex: bool) -> f64 {
+    let (m, n) = (rows.max(cols) as f64, rows.min(cols) as f64);
+    100.0 + weight(complex, 2.5) * m * n * (0.02 * n + 2.0)
+}
+
+/// The inverse.
+pub fn inv(order: usize, complex: bool) -> f64 {
+    let n = order as f64;
+    200.0 + weight(complex, 2.5) * n * n * (0.05 * n + 4.0)
+}
+
+/// Substitution with a triangle of that order.
+pub fn substitute(order: usize, sides: usize, complex: bool) -> f64 {
+    let (n, r) = (order as f64, sides as f64);
+    100.0 + weight(complex, 2.5) * n * (0.5 * n + r * (0.03 * n + 2.0))
+}
+
+/// LU with complete pivoting.
+pub fn full_piv_lu(rows: usize, cols: usize, complex: bool) -> f64 {
+    let (m, n) = (rows.max(cols) as f64, rows.min(cols) as f64);
+    100.0 + weight(complex, 2.5) * m * n * (0.1 * n + 3.0)
+}
+
 /// Cholesky.
 pub fn cholesky(order: usize, complex: bool) -> f64 {
     let n = order as f64;
@@ -51,7 +75,7 @@ pub fn cholesky(order: usize, complex: bool) -> f64 {
 
 /// The check for NaN and infinity.
 pub fn check_finite(rows: usize, cols: usize) -> f64 {
-    2.0 + 0.5 * rows as f64 * cols as f64
+    2.0 + 0.06 * rows as f64 * cols as f64
 }
 
 #[cfg(test)]

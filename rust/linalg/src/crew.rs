@@ -119,6 +119,32 @@ impl<T: Field> Block<T> {
         }
     }
 
+    /// Its rows, columns or both from the last to the first.
+    pub(crate) fn reversed(self, rows: bool, cols: bool) -> Self {
+        let pointer = self.at(
+            if rows { self.rows.saturating_sub(1) } else { 0 },
+            if cols { self.cols.saturating_sub(1) } else { 0 },
+        );
+        Block {
+            pointer,
+            row_stride: if rows { -self.row_stride } else { self.row_stride },
+            col_stride: if cols { -self.col_stride } else { self.col_stride },
+            ..self
+        }
+    }
+
+    /// Row-major, rows `leading` apart.
+    pub(crate) fn rows(pointer: *mut T, rows: usize, cols: usize, leading: usize) -> Self {
+        Block {
+            pointer,
+            rows,
+            cols,
+            row_stride: leading as isize,
+            col_stride: 1,
+            conj: false,
+        }
+    }
+
     /// Where an entry is.
     #[inline(always)]
     pub(crate) fn at(self, row: usize, col: usize) -> *mut T {

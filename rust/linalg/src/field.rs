@@ -47,6 +47,35 @@ pub trait Field:
     /// The conjugate of `self` times `other`.
     #[must_use]
     fn conj_times(self, other: Self) -> Self;
+
+    /// `self - left * right`, rounded once where `FUSED` says that the machine can.
+    #[must_use]
+    fn minus_product<const FUSED: bool>(self, left: Self, right: Self) -> Self;
+
+    /// The sum of the magnitudes of the parts: what pivots are compared by, as in LAPACK.
+    #[must_use]
+    fn size(self) -> Self::R;
+
+    /// What complete pivots are compared by: the magnitude of a real number, the square of a modulus.
+    #[must_use]
+    fn square_size(self) -> Self::R;
+    /// Below this `square_size` may have lost bits to underflow.
+    #[must_use]
+    fn square_floor() -> Self::R;
+    /// Above this `square_size` has left the range.
+    #[must_use]
+    fn square_ceiling() -> Self::R;
+
+    /// The type of the same kind with the range of `f64`.
+    type Wide: Field<R = f64>;
+
+    /// A divisor, made ready for many dividends.
+    type Divisor: Copy + Send + Sync;
+    /// Makes it ready.
+    fn divisor(self) -> Self::Divisor;
+    /// The quotient, without overflow or underflow on the way; a number by itself is exactly one.
+    #[must_use]
+    fn over(self, divisor: Self::Divisor) -> Self;
 }
 
 /// `f32` or `f64`.
@@ -70,6 +99,14 @@ pub trait RealNumber: Field<R = Self> + PartialOrd + Div<Output = Self> + crate:
     fn to_f64(self) -> f64;
     /// From `f64`, rounded.
     fn of(value: f64) -> Self;
+    /// An unsigned integer of the same width.
+    type Bits: Copy + Ord + Default + Send + Sync;
+    /// The bits of infinity: those of magnitudes that are finite are less.
+    const INFINITE_BITS: Self::Bits;
+    /// The bits of the magnitude. They are ordered as magnitudes are, and above them stand those of NaN.
+    fn magnitude_bits(self) -> Self::Bits;
+    /// What has these bits.
+    fn from_bits(bits: Self::Bits) -> Self;
 }
 
 /// Two raised to `exponent`, exact for every exponent of a normal `f64`; clamped outside.
@@ -79,7 +116,7 @@ pub(crate) fn power_of_two(exponent: i32) -> f64 {
 }
 
 macro_rules! real_field {
-    ($t:ident, $limit:literal) => {
+    ($t:ident, $bits:ident, $limit:literal) => {
         impl sealed::Sealed for $t {}
         impl Field for $t {
             type R = $t;
@@ -115,6 +152,40 @@ macro_rules! real_field {
             fn conj_times(self, other: $t) -> $t {
                 self * other
             }
+            #[inline(always)]
+            fn minus_product<const FUSED: bool>(self, left: $t, right: $t) -> $t {
+                if FUSED {
+                    (-left).mul_add(right, self)
+                } else {
+                    self - left * right
+                }
+            }
+            #[inline(always)]
+            fn size(self) -> $t {
+                self.abs()
+            }
+            #[inline(always)]
+            fn square_size(self) -> $t {
+                self.abs()
+            }
+            #[inline(always)]
+            fn square_floor() -> $t {
+                0.0
+            }
+            #[inline(always)]
+            fn square_ceiling() -> $t {
+                $t::MAX
+            }
+            type Wide = f64;
+            type Divisor = $t;
+            #[inline(always)]
+            fn divisor(self) -> $t {
+                self
+            }
+            #[inline(always)]
+            fn over(self, divisor: $t) -> $t {
+                self / divisor
+            }
         }
         impl RealNumber for $t {
             const EXPONENT_LIMIT: i32 = $limit;
@@ -140,12 +211,31 @@ macro_rules! real_field {
             fn of(value: f64) -> $t {
                 value as $t
             }
+            type Bits = $bits;
+            const INFINITE_BITS: $bits = $t::INFINITY.to_bits();
+            #[inline(always)]
+            fn magnitude_bits(self) -> $bits {
+                self.abs().to_bits()
+            }
+            #[inline(always)]
+            fn from_bits(bits: $bits) -> $t {
+                $t::from_bits(bits)
+            }
         }
     };
 }
 
-real_field!(f32, 120);
-real_field!(f64, 1000);
+real_field!(f32, u32, 120);
+real_field!(f64, u64, 1000);
+
+/// A complex divisor: its conjugate and the square of its modulus after scaling to about 1, and the factor of that.
+#[derive(Clone, Copy, Debug)]
+pub struct ComplexDivisor<R> {
+    re: R,
+    im: R,
+    squared: R,
+    factor: R,
+}
 
 macro_rules! complex_field {
     ($t:ident, $real:ident) => {
@@ -195,6 +285,64 @@ macro_rules! complex_field {
                 $t::new(
                     self.re * other.re + self.im * other.im,
                     self.re * other.im - self.im * other.re,
+                )
+            }
+            #[inline(always)]
+            fn minus_product<const FUSED: bool>(self, left: $t, right: $t) -> $t {
+                if FUSED {
+                    $t::new(
+                        left.im
+                            .mul_add(right.im, (-left.re).mul_add(right.re, self.re)),
+                        (-left.im).mul_add(right.re, (-left.re).mul_add(right.im, self.im)),
+                    )
+                } else {
+                    $t::new(
+                        self.re - left.re * right.re + left.im * right.im,
+                        self.im - left.re * right.im - left.im * right.re,
+                    )
+                }
+            }
+            #[inline(always)]
+            fn size(self) -> $real {
+                self.re.abs() + self.im.abs()
+            }
+            #[inline(always)]
+            fn square_size(self) -> $real {
+                self.re * self.re + self.im * self.im
+            }
+            #[inline(always)]
+            fn square_floor() -> $real {
+                $real::MIN_POSITIVE / $real::EPSILON
+            }
+            #[inline(always)]
+            fn square_ceiling() -> $real {
+                $real::MAX
+            }
+            type Wide = Complex64;
+            type Divisor = ComplexDivisor<$real>;
+            fn divisor(self) -> ComplexDivisor<$real> {
+                let largest = f64::from(self.re.abs().max(self.im.abs()));
+                let limit = $real::EXPONENT_LIMIT;
+                let exponent = if largest == 0.0 || !largest.is_finite() {
+                    0
+                } else {
+                    crate::scaling::exponent_above(largest).clamp(-limit, limit)
+                };
+                let factor = power_of_two(-exponent) as $real;
+                let (re, im) = (self.re * factor, self.im * factor);
+                ComplexDivisor {
+                    re,
+                    im,
+                    squared: re * re + im * im,
+                    factor,
+                }
+            }
+            #[inline(always)]
+            fn over(self, divisor: ComplexDivisor<$real>) -> $t {
+                let (re, im) = (self.re * divisor.factor, self.im * divisor.factor);
+                $t::new(
+                    (re * divisor.re + im * divisor.im) / divisor.squared,
+                    (im * divisor.re - re * divisor.im) / divisor.squared,
                 )
             }
         }

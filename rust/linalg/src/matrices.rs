@@ -2,6 +2,7 @@
 
 use crate::field::{Field, RealNumber};
 use crate::scaling::Scaling;
+use crate::vectorised::{Vectorised, vectorised};
 use treadle_core::Float;
 
 /// A batch of matrices with any strides (in elements; negative and zero ones allowed), leading axes first.
@@ -64,6 +65,24 @@ impl<'a, T: Field> Matrices<'a, T> {
         self.batch_shape.iter().product()
     }
 
+    /// How many elements there are, when they stand in one line without gaps or repetitions, in whatever order.
+    pub(crate) fn dense_len(&self) -> Option<usize> {
+        let len = self.count() * self.rows * self.cols;
+        let mut expected = len as isize;
+        for (&length, &stride) in self.batch_shape.iter().zip(self.batch_strides) {
+            if length != 1 {
+                expected /= (length as isize).max(1);
+                if stride != expected {
+                    return None;
+                }
+            }
+        }
+        let (rows, cols) = (self.rows as isize, self.cols as isize);
+        let by_rows = (self.col_stride == 1 || cols == 1) && (self.row_stride == cols || rows == 1);
+        let by_cols = (self.row_stride == 1 || rows == 1) && (self.col_stride == rows || cols == 1);
+        (by_rows || by_cols).then_some(len)
+    }
+
     /// The matrix at `index`, flat in C order over the leading axes.
     pub(crate) fn item(&self, index: usize) -> View<T> {
         let mut rest = index;
@@ -98,6 +117,37 @@ pub(crate) struct View<T> {
     pub(crate) cols: usize,
     pub(crate) row_stride: isize,
     pub(crate) col_stride: isize,
+}
+
+/// The bits of the largest magnitude among the parts of elements that stand next to each other.
+///
+/// # Safety
+/// That many elements are readable.
+struct Largest<T>(*const T, usize);
+
+impl<T: Field> Vectorised for Largest<T> {
+    type Out = <T::R as RealNumber>::Bits;
+
+    #[inline(always)]
+    unsafe fn run<const FUSED: bool>(self) -> Self::Out {
+        let parts = if T::IS_REAL { self.1 } else { 2 * self.1 };
+        let from = self.0.cast::<T::R>();
+        let mut lanes = [Self::Out::default(); 32];
+        let whole = parts / 32 * 32;
+        // SAFETY: complex numbers are pairs of real ones.
+        unsafe {
+            for block in (0..whole).step_by(32) {
+                for (lane, largest) in lanes.iter_mut().enumerate() {
+                    let bits = (*from.add(block + lane)).magnitude_bits();
+                    *largest = if bits > *largest { bits } else { *largest };
+                }
+            }
+            for i in whole..parts {
+                lanes[0] = lanes[0].max((*from.add(i)).magnitude_bits());
+            }
+        }
+        lanes.into_iter().max().unwrap_or_default()
+    }
 }
 
 /// Side of the tiles in which a matrix is copied against its storage order.
@@ -162,26 +212,74 @@ impl<T: Field> View<T> {
     /// Every entry of `part` must be readable.
     pub(crate) unsafe fn has_non_finite(&self, part: Part) -> bool {
         if part == Part::All {
-            let mut bad = false;
             // SAFETY: passed on.
-            unsafe { self.for_each(part, |x| bad |= !x.is_finite()) };
-            return bad;
+            return unsafe { self.largest_bits() } >= T::R::INFINITE_BITS;
         }
-        let mut bad = false;
-        for row in 0..self.rows {
-            // SAFETY: the diagonal belongs to both triangles.
-            bad |= !unsafe { self.at(row, row) }.re().is_finite();
-            let cols = if part == Part::Lower {
-                0..row
+        // SAFETY: the diagonal belongs to both triangles.
+        unsafe {
+            (0..self.rows).any(|i| !self.at(i, i).re().is_finite())
+                || self.strict_triangle_has_non_finite(part == Part::Lower)
+        }
+    }
+
+    /// Whether an entry below the diagonal, or above it, is NaN or infinite.
+    ///
+    /// # Safety
+    /// Those entries must be readable.
+    pub(crate) unsafe fn strict_triangle_has_non_finite(&self, lower: bool) -> bool {
+        // By rows, or by the columns of the other triangle: whichever stand next to each other.
+        let (view, lower) = if self.col_stride == 1 || self.row_stride != 1 {
+            (*self, lower)
+        } else {
+            (self.transposed(), !lower)
+        };
+        (0..view.rows).any(|row| {
+            let cols = if lower {
+                0..row.min(view.cols)
             } else {
-                row + 1..self.cols
+                (row + 1).min(view.cols)..view.cols
             };
-            for col in cols {
-                // SAFETY: an entry of the triangle.
-                bad |= !unsafe { self.at(row, col) }.is_finite();
+            let side = View {
+                pointer: view
+                    .pointer
+                    .wrapping_offset(row as isize * view.row_stride + cols.start as isize * view.col_stride),
+                rows: 1,
+                cols: cols.len(),
+                ..view
+            };
+            // SAFETY: entries of the triangle.
+            unsafe { side.largest_bits() >= T::R::INFINITE_BITS }
+        })
+    }
+
+    /// The bits of the largest magnitude among the parts of all entries; those of NaN stand above all.
+    ///
+    /// # Safety
+    /// Every entry must be readable.
+    pub(crate) unsafe fn largest_bits(&self) -> <T::R as RealNumber>::Bits {
+        let (lines, len, step) = if self.col_stride == 1 || self.cols <= 1 {
+            (self.rows, self.cols, self.row_stride)
+        } else if self.row_stride == 1 || self.rows <= 1 {
+            (self.cols, self.rows, self.col_stride)
+        } else {
+            let mut largest = Default::default();
+            // SAFETY: passed on.
+            unsafe {
+                self.for_each(Part::All, |x| {
+                    largest = x.re().magnitude_bits().max(x.im().magnitude_bits()).max(largest);
+                });
             }
+            return largest;
+        };
+        if step == len as isize {
+            // SAFETY: one line of all entries.
+            return unsafe { vectorised(Largest(self.pointer, lines * len)) };
         }
-        bad
+        (0..lines)
+            // SAFETY: a line of the matrix.
+            .map(|line| unsafe { vectorised(Largest(self.pointer.offset(line as isize * step), len)) })
+            .max()
+            .unwrap_or_default()
     }
 
     /// The largest magnitude among the parts of the entries that count.
@@ -189,6 +287,10 @@ impl<T: Field> View<T> {
     /// # Safety
     /// Every entry of `part` must be readable.
     pub(crate) unsafe fn max_abs(&self, part: Part) -> f64 {
+        if part == Part::All {
+            // SAFETY: passed on.
+            return <T::R as RealNumber>::from_bits(unsafe { self.largest_bits() }).to_f64();
+        }
         let mut largest = <T as Field>::R::of(0.0);
         // SAFETY: passed on.
         unsafe {

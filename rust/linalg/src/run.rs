@@ -3,13 +3,14 @@
 use crate::crew::{Crew, Panels};
 use crate::failure::Failure;
 use crate::field::Field;
-use crate::matrices::{Matrices, Part};
+use crate::matrices::{Matrices, Part, View};
 use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
 use std::cell::UnsafeCell;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use treadle_contract::policy::{BatchPolicy, decide};
-use treadle_core::Result;
+use treadle_core::{ErrorCode, Result};
 use treadle_team::Token;
 
 /// Serial nanoseconds that one claimed chunk should take, so that claiming costs nothing beside it.
@@ -17,8 +18,11 @@ const CHUNK_NS: f64 = 10_000.0;
 
 /// Serial nanoseconds of an item below which it never pays to have several slots for it.
 pub(crate) const ALONE_NS: f64 = 100_000.0;
+/// Elements that are looked through in one go.
+const FINITE_CHUNK: usize = 1 << 15;
 
 /// What the items of one call have in common.
+#[derive(Clone, Copy)]
 pub(crate) struct Batch<'a> {
     pub(crate) operation: &'a str,
     pub(crate) count: usize,
@@ -68,13 +72,32 @@ impl Batch<'_> {
         need: StackReq,
         body: impl Fn(usize, &mut MemStack) -> Result<(), Failure> + Sync,
     ) -> Result<()> {
+        self.each_range(token, item_ns, need, 1, |range, stack| {
+            for index in range {
+                body(index, stack).map_err(|failure| (index, failure))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// As `each`, for ranges of items that start at multiples of `multiple`; the body says which item failed first.
+    pub(crate) fn each_range(
+        &self,
+        token: &mut Token<'_>,
+        item_ns: f64,
+        need: StackReq,
+        multiple: usize,
+        body: impl Fn(Range<usize>, &mut MemStack) -> Result<(), (usize, Failure)> + Sync,
+    ) -> Result<()> {
         let decision = decide(self.policy, self.count, item_ns, token.budget())?;
         if self.count == 0 {
             return Ok(());
         }
         let lanes = decision.lanes.min(self.count);
         let share = (self.count / (4 * lanes)).max(1);
-        let group = ((CHUNK_NS / item_ns.max(1.0)) as usize).clamp(1, share);
+        let group = ((CHUNK_NS / item_ns.max(1.0)) as usize)
+            .clamp(1, share)
+            .next_multiple_of(multiple);
         let chunks = self.count.div_ceil(group);
         let slots: Vec<Slot> = (0..lanes).map(|_| Slot(UnsafeCell::new(None))).collect();
         let lowest = Lowest::default();
@@ -98,11 +121,8 @@ impl Batch<'_> {
                         }
                     },
                 };
-                for index in range {
-                    if let Err(failure) = body(index, MemStack::new(buffer)) {
-                        lowest.record(index, failure);
-                        return;
-                    }
+                if let Err((index, failure)) = body(range, MemStack::new(buffer)) {
+                    lowest.record(index, failure);
                 }
             })
             .map_err(|interrupted| treadle_core::Error::from(interrupted).in_operation(self.operation))?;
@@ -183,6 +203,35 @@ impl Batch<'_> {
         matrices: &Matrices<'_, T>,
         part: Part,
     ) -> Result<()> {
+        if part == Part::All
+            && let Some(len) = matrices.dense_len()
+        {
+            // All of them in one line: which one it is matters only when there is one.
+            let chunks = Batch {
+                count: len.div_ceil(FINITE_CHUNK),
+                ..*self
+            };
+            let nanoseconds = crate::cost::check_finite(1, FINITE_CHUNK.min(len));
+            let finite = chunks.each(token, nanoseconds, StackReq::EMPTY, |chunk, _| {
+                let from = chunk * FINITE_CHUNK;
+                let line = View {
+                    pointer: matrices.pointer.wrapping_add(from),
+                    rows: 1,
+                    cols: FINITE_CHUNK.min(len - from),
+                    row_stride: 1,
+                    col_stride: 1,
+                };
+                // SAFETY: passed on.
+                if unsafe { line.has_non_finite(Part::All) } {
+                    return Err(Failure::NonFinite { operand });
+                }
+                Ok(())
+            });
+            match finite {
+                Err(error) if error.code() == ErrorCode::NonFinite => {}
+                other => return other,
+            }
+        }
         let item_ns = crate::cost::check_finite(matrices.rows, matrices.cols);
         self.each(token, item_ns, StackReq::EMPTY, |index, _| {
             // SAFETY: passed on.

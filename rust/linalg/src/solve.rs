@@ -1,184 +1,330 @@
 //! Square linear systems by LU with partial pivoting.
 //!
-//! Singular means a pivot that is exactly zero, nothing less: there is no rank cut-off. faer multiplies by reciprocals of
-//! pivots, which leaves the range for pivots near its ends; such matrices are scaled by an exact power of two, and
-//! where one power cannot serve all entries a plain elimination with divisions runs.
+//! Singular means a pivot that is exactly zero, nothing less: there is no rank cut-off. The right-hand sides are further
+//! columns of the matrix, so that elimination substitutes forward on the way. A matrix near the ends of the range is scaled
+//! by an exact power of two; where one power cannot serve all entries, `elimination` gives every row and column its own.
 
 use crate::cost;
+use crate::crew::{Block, Crew};
+use crate::elimination::solve_scaled;
 use crate::failure::Failure;
 use crate::field::{Field, RealNumber};
-use crate::matrices::{Matrices, Part, View, fill_nan, store_rows};
+use crate::lu;
+use crate::matrices::{Matrices, Part, View, fill_nan};
+use crate::panel::{BackSubstitute, Eliminate, leading, multipliers_len};
 use crate::run::{Batch, Target};
-use crate::scaling::Scaling;
-use crate::workspace::{need, read, take, write};
+use crate::scaling::{Scaling, exponent_above};
+use crate::small::{self, Group, is_small};
+use crate::small_elimination::SIDE;
+use crate::transpose::{Turn, columns_of_rows, rows_of_columns};
+use crate::triangular::substitute_back;
+use crate::vectorised::vectorised;
+use crate::workspace::{need, take};
 use faer::dyn_stack::{MemStack, StackReq};
-use faer::linalg::lu::partial_pivoting::factor::{PartialPivLuParams, lu_in_place, lu_in_place_scratch};
-use faer::linalg::lu::partial_pivoting::solve::{solve_in_place_scratch, solve_in_place_with_conj};
-use faer::{Auto, Conj, Par, Spec};
 use treadle_contract::policy::BatchPolicy;
 use treadle_core::{Error, ErrorCode, Result};
 use treadle_team::Token;
 
-fn params<T: Field>() -> Spec<PartialPivLuParams, T> {
-    <PartialPivLuParams as Auto<T>>::auto().into()
+/// Order up to which the whole system is one panel.
+pub(crate) const PANEL_ORDER: usize = 64;
+
+/// How a matrix is brought to the middle of the range.
+pub(crate) enum Reach<R> {
+    /// Times this power of two, every entry is kept.
+    Kept(Scaling<R>),
+    /// No power of two keeps every entry.
+    TooWide,
+    /// An entry is NaN or infinite.
+    NonFinite,
 }
 
-/// Entries of at most this magnitude and at least its inverse are left as they are.
-fn comfortable<T: Field>() -> f64 {
-    crate::field::power_of_two(T::R::EXPONENT_LIMIT / 2)
-}
-
-/// The power of two by which the matrix is to be multiplied, or none when no power keeps every entry.
+/// Looks at the largest entry, and at the smallest one where the matrix must be scaled down.
 ///
 /// # Safety
 /// The matrix must be readable.
-unsafe fn scaling_for<T: Field>(view: &View<T>) -> Option<Scaling<T::R>> {
+pub(crate) unsafe fn reach_of<T: Field>(view: &View<T>) -> Reach<T::R> {
     // SAFETY: passed on.
-    let largest = unsafe { view.max_abs(Part::All) };
-    let limit = comfortable::<T>();
-    if largest <= limit && largest * limit >= 1.0 {
-        return Some(Scaling::none());
+    let bits = unsafe { view.largest_bits() };
+    if bits >= T::R::INFINITE_BITS {
+        return Reach::NonFinite;
     }
-    let scaling = Scaling::to_unit(largest);
+    let largest = T::R::from_bits(bits).to_f64();
+    let comfortable = T::R::EXPONENT_LIMIT / 2;
+    let exponent = if largest == 0.0 {
+        0
+    } else {
+        exponent_above(largest)
+    };
+    if exponent.abs() <= comfortable {
+        return Reach::Kept(Scaling::none());
+    }
+    if exponent < 0 {
+        return Reach::Kept(Scaling::by(-exponent));
+    }
+    let scaling = Scaling::by(comfortable - exponent);
     // SAFETY: passed on.
-    let smallest = unsafe { view.min_abs() };
-    let kept = smallest * Scaling::<f64>::by(scaling.exponent()).apply(1.0);
-    (kept >= T::R::TINY.to_f64() || smallest.is_infinite()).then_some(scaling)
+    let smallest = unsafe { view.min_abs() } * crate::field::power_of_two(comfortable - exponent);
+    if smallest >= T::R::TINY.to_f64() {
+        Reach::Kept(scaling)
+    } else {
+        Reach::TooWide
+    }
 }
 
-/// # Safety
-/// `x` holds `len` elements.
-unsafe fn all_finite<T: Field>(x: *const T, len: usize) -> bool {
-    let mut finite = true;
-    for i in 0..len {
-        // SAFETY: i < len.
-        finite &= unsafe { *x.add(i) }.is_finite();
-    }
-    finite
-}
-
-/// LU by plain elimination with divisions, and the solution of `a x = b` in place of `b`. Both column-major without gaps.
+/// Whether products of entries may have fallen below the range, so that a zero pivot proves nothing.
 ///
 /// # Safety
-/// `a` is `n` by `n`, `b` is `n` by `cols`.
-unsafe fn eliminate<T: Field>(a: *mut T, n: usize, b: *mut T, cols: usize) -> Result<(), Failure> {
-    let at = |i: usize, j: usize| a.wrapping_add(i + j * n);
-    let rhs = |i: usize, j: usize| b.wrapping_add(i + j * n);
-    // SAFETY: every index is in range.
-    unsafe {
-        for k in 0..n {
-            let mut pivot = k;
-            let mut largest = T::R::of(-1.0);
-            for i in k..n {
-                let size = (*at(i, k)).re().magnitude() + (*at(i, k)).im().magnitude();
-                if size > largest {
-                    largest = size;
-                    pivot = i;
-                }
-            }
-            if *at(pivot, k) == T::ZERO {
-                return Err(Failure::Singular);
-            }
-            if pivot != k {
-                (0..n).for_each(|j| std::ptr::swap(at(k, j), at(pivot, j)));
-                (0..cols).for_each(|j| std::ptr::swap(rhs(k, j), rhs(pivot, j)));
-            }
-            for i in k + 1..n {
-                if *at(i, k) == T::ZERO {
-                    continue;
-                }
-                let factor = (*at(i, k)).quotient(*at(k, k));
-                for j in k + 1..n {
-                    *at(i, j) -= factor * *at(k, j);
-                }
-                for j in 0..cols {
-                    *rhs(i, j) -= factor * *rhs(k, j);
-                }
-            }
-        }
-        for j in 0..cols {
-            for k in (0..n).rev() {
-                let x = (*rhs(k, j)).quotient(*at(k, k));
-                *rhs(k, j) = x;
-                if x == T::ZERO {
-                    continue;
-                }
-                for i in 0..k {
-                    *rhs(i, j) -= *at(i, k) * x;
-                }
-            }
+/// The matrix must be readable.
+pub(crate) unsafe fn may_underflow<T: Field>(view: &View<T>) -> bool {
+    // SAFETY: passed on.
+    let (largest, smallest) = unsafe { (view.max_abs(Part::All), view.min_abs()) };
+    smallest < largest * crate::field::power_of_two(-T::R::EXPONENT_LIMIT / 3)
+}
+
+/// The block of a view that is only read.
+pub(crate) fn block_of<T: Field>(view: &View<T>) -> Block<T> {
+    Block {
+        pointer: view.pointer.cast_mut(),
+        rows: view.rows,
+        cols: view.cols,
+        row_stride: view.row_stride,
+        col_stride: view.col_stride,
+        conj: false,
+    }
+}
+
+/// Multiplies every entry of a block by a power of two.
+///
+/// # Safety
+/// The block is writeable.
+pub(crate) unsafe fn rescale<T: Field>(block: Block<T>, scaling: Scaling<T::R>) {
+    if scaling.exponent() == 0 {
+        return;
+    }
+    for row in 0..block.rows {
+        for col in 0..block.cols {
+            // SAFETY: inside the block.
+            unsafe { *block.at(row, col) = scaling.apply(*block.at(row, col)) };
         }
     }
-    Ok(())
+}
+
+/// # Safety
+/// The block is readable.
+pub(crate) unsafe fn all_finite<T: Field>(block: Block<T>) -> bool {
+    let view = View {
+        pointer: block.pointer.cast_const(),
+        rows: block.rows,
+        cols: block.cols,
+        row_stride: block.row_stride,
+        col_stride: block.col_stride,
+    };
+    // SAFETY: passed on.
+    unsafe { view.largest_bits() < T::R::INFINITE_BITS }
+}
+
+/// Elements between the rows of a row-major matrix of that many columns: whole cache lines, and no power of two, whose
+/// rows would meet in a few sets of the cache.
+pub(crate) fn row_step<T>(cols: usize) -> usize {
+    let line = (64 / size_of::<T>()).max(1);
+    let step = cols.next_multiple_of(line);
+    if (step * size_of::<T>()).is_multiple_of(1024) {
+        step + line
+    } else {
+        step
+    }
+}
+
+/// What a factored system came to.
+enum Outcome {
+    Solved,
+    ZeroPivot,
+    OutOfRange,
+}
+
+/// Factors the first `n` columns and solves for the others.
+///
+/// # Safety
+/// `a` is row-major, of `n` rows.
+unsafe fn solve_large<T: Field>(
+    crew: &mut Crew<'_>,
+    a: Block<T>,
+    pivots: *mut usize,
+    stack: &mut MemStack,
+) -> Result<Outcome, Failure> {
+    let n = a.rows;
+    let (square, right) = (a.part(0..n, 0..n), a.part(0..n, n..a.cols));
+    // SAFETY: passed on.
+    unsafe {
+        lu::factor(crew, a, n, pivots, stack)?;
+        if lu::has_zero_pivot(square) {
+            return Ok(if all_finite(square) {
+                Outcome::ZeroPivot
+            } else {
+                Outcome::OutOfRange
+            });
+        }
+        substitute_back(crew, square, false, right)?;
+        let sound = all_finite(right) && (right.cols > 0 || all_finite(square));
+        Ok(if sound {
+            Outcome::Solved
+        } else {
+            Outcome::OutOfRange
+        })
+    }
+}
+
+/// The same in one panel, column-major.
+///
+/// # Safety
+/// `a` holds `n + cols` columns, `leading(n)` apart and zero below `n`.
+unsafe fn solve_panel<T: Field>(
+    a: *mut T,
+    n: usize,
+    cols: usize,
+    pivots: *mut usize,
+    multipliers: *mut T,
+) -> Outcome {
+    let lead = leading(n);
+    let (square, right) = (Block::columns(a, n, n, lead), a.wrapping_add(n * lead));
+    let block = Block::columns(right, n, cols, lead);
+    // SAFETY: passed on.
+    unsafe {
+        vectorised(Eliminate {
+            a,
+            rows: n,
+            cols: n + cols,
+            steps: n,
+            pivots,
+            multipliers,
+        });
+        if lu::has_zero_pivot(square) {
+            return if all_finite(square) {
+                Outcome::ZeroPivot
+            } else {
+                Outcome::OutOfRange
+            };
+        }
+        vectorised(BackSubstitute {
+            u: a,
+            rows: n,
+            x: right,
+            cols,
+            multipliers,
+        });
+        if all_finite(block) && (cols > 0 || all_finite(square)) {
+            Outcome::Solved
+        } else {
+            Outcome::OutOfRange
+        }
+    }
+}
+
+/// What one system needs, from the sizes alone.
+#[derive(Clone, Copy)]
+struct Sizes {
+    n: usize,
+    cols: usize,
+}
+
+impl Sizes {
+    fn is_panel(self) -> bool {
+        self.n <= PANEL_ORDER && self.cols <= PANEL_ORDER
+    }
+
+    fn scratch<T: Field>(self) -> StackReq {
+        let all = self.n + self.cols;
+        if self.is_panel() {
+            StackReq::all_of(&[
+                need::<T>(leading(self.n) * all),
+                need::<usize>(self.n),
+                need::<T>(multipliers_len(self.n)),
+            ])
+        } else {
+            StackReq::all_of(&[
+                need::<T>(self.n * row_step::<T>(all)),
+                need::<usize>(self.n),
+                lu::scratch::<T>(self.n),
+            ])
+        }
+    }
 }
 
 /// One system, from the caller's arrays to its place in the output.
 ///
 /// # Safety
-/// As `solve`.
+/// As `solve`; a crew is there unless the system is a panel.
 unsafe fn item<T: Field>(
+    crew: Option<&mut Crew<'_>>,
     a_view: View<T>,
     b_view: View<T>,
-    check_finite: bool,
     out: *mut T,
     stack: &mut MemStack,
 ) -> Result<(), Failure> {
     let (n, cols) = (a_view.rows, b_view.cols);
-    // SAFETY: the output holds n by cols; the scratch was sized by `solve`.
+    let to = Block::rows(out, n, cols, cols);
+    // SAFETY: the output holds n by cols; the scratch was sized by `Sizes`.
     unsafe {
-        if !check_finite && a_view.has_non_finite(Part::All) {
-            fill_nan(out, n * cols);
-            return Ok(());
-        }
-        let (a, stack) = take::<T>(stack, n * n);
-        let (b, stack) = take::<T>(stack, n * cols);
-        let (forward, stack) = take::<usize>(stack, n);
-        let (backward, stack) = take::<usize>(stack, n);
-        let scaling = scaling_for(&a_view);
-        let mut right = false;
+        let scaling = match reach_of(&a_view) {
+            Reach::NonFinite => {
+                fill_nan(out, n * cols);
+                return Ok(());
+            }
+            Reach::Kept(scaling) => Some(scaling),
+            Reach::TooWide => None,
+        };
         if let Some(scaling) = scaling {
-            a_view.load(scaling, a, n);
-            b_view.load(Scaling::none(), b, n);
-            (0..n).for_each(|i| {
-                *forward.add(i) = 0;
-                *backward.add(i) = 0;
-            });
-            let (_, permutation) = lu_in_place(
-                write(a, n, n, n),
-                std::slice::from_raw_parts_mut(forward, n),
-                std::slice::from_raw_parts_mut(backward, n),
-                Par::Seq,
-                stack,
-                params::<T>(),
-            );
-            if (0..n).any(|i| *a.add(i + i * n) == T::ZERO) && all_finite(a, n * n) {
-                return Err(Failure::Singular);
+            let (outcome, right) = match crew {
+                None => {
+                    let lead = leading(n);
+                    let (a, stack) = take::<T>(stack, lead * (n + cols));
+                    let (pivots, stack) = take::<usize>(stack, n);
+                    let (multipliers, _) = take::<T>(stack, multipliers_len(n));
+                    columns_of_rows(block_of(&a_view), a, lead);
+                    columns_of_rows(block_of(&b_view), a.add(n * lead), lead);
+                    rescale(Block::columns(a, n, n, lead), scaling);
+                    let right = Block::columns(a.add(n * lead), n, cols, lead);
+                    (solve_panel(a, n, cols, pivots, multipliers), right)
+                }
+                Some(crew) => {
+                    let step = row_step::<T>(n + cols);
+                    let (a, stack) = take::<T>(stack, n * step);
+                    let (pivots, stack) = take::<usize>(stack, n);
+                    let a = Block::rows(a, n, n + cols, step);
+                    let (square, right) = (a.part(0..n, 0..n), a.part(0..n, n..n + cols));
+                    vectorised(Turn {
+                        from: block_of(&a_view),
+                        to: square,
+                    });
+                    vectorised(Turn {
+                        from: block_of(&b_view),
+                        to: right,
+                    });
+                    rescale(square, scaling);
+                    (solve_large(crew, a, pivots, stack)?, right)
+                }
+            };
+            match outcome {
+                Outcome::ZeroPivot if !may_underflow(&a_view) => return Err(Failure::Singular),
+                Outcome::Solved => {
+                    // a x = b became (a 2^e) y = b, so x = y 2^e.
+                    rescale(right, scaling);
+                    if right.row_stride == 1 {
+                        rows_of_columns(right.pointer, right.col_stride as usize, to);
+                    } else {
+                        vectorised(Turn { from: right, to });
+                    }
+                    return Ok(());
+                }
+                Outcome::OutOfRange if !all_finite(block_of(&b_view)) => {
+                    vectorised(Turn { from: right, to });
+                    return Ok(());
+                }
+                _ => {}
             }
-            let factors = read(a.cast_const(), n, n, n);
-            solve_in_place_with_conj(
-                factors,
-                factors,
-                permutation,
-                Conj::No,
-                write(b, n, cols, n),
-                Par::Seq,
-                stack,
-            );
-            // a x = b became (a 2^e) y = b, so x = y 2^e.
-            if scaling.exponent() != 0 {
-                (0..n * cols).for_each(|i| *b.add(i) = scaling.apply(*b.add(i)));
-            }
-            // Without right-hand sides nothing but the factors tells that a zero pivot was divided by.
-            right = all_finite(b, n * cols) && (cols > 0 || all_finite(a, n * n));
         }
-        if !right {
-            a_view.load(Scaling::none(), a, n);
-            b_view.load(Scaling::none(), b, n);
-            eliminate(a, n, b, cols)?;
-        }
-        store_rows(b, n, n, cols, out, cols, |_, x| x);
+        solve_scaled(&a_view, &b_view, |row, col, x| *to.at(row, col) = x)
     }
-    Ok(())
 }
 
 /// The solution of `a @ x = b` for every pair of matrices; the leading axes of both have been broadcast to one shape by
@@ -195,6 +341,23 @@ pub unsafe fn solve<T: Field>(
     check_finite: bool,
     out: *mut T,
 ) -> Result<()> {
+    // SAFETY: passed on.
+    unsafe { solve_as("solve", token, policy, a, b, check_finite, out) }
+}
+
+/// As `solve`, under the name of another operation.
+///
+/// # Safety
+/// As `solve`.
+pub(crate) unsafe fn solve_as<T: Field>(
+    operation: &'static str,
+    token: &mut Token<'_>,
+    policy: BatchPolicy,
+    a: &Matrices<'_, T>,
+    b: &Matrices<'_, T>,
+    check_finite: bool,
+    out: *mut T,
+) -> Result<()> {
     if a.batch_shape != b.batch_shape || a.rows != b.rows || a.rows != a.cols {
         return Err(Error::new(
             ErrorCode::MatrixShape,
@@ -204,10 +367,10 @@ pub unsafe fn solve<T: Field>(
                 a.batch_shape, a.rows, a.cols, b.batch_shape, b.rows
             ),
         )
-        .in_operation("solve"));
+        .in_operation(operation));
     }
     let batch = Batch {
-        operation: "solve",
+        operation,
         count: a.count(),
         batched: !a.batch_shape.is_empty(),
         policy,
@@ -220,26 +383,58 @@ pub unsafe fn solve<T: Field>(
         }
     }
     let (n, cols) = (a.rows, b.cols);
-    let scratch = StackReq::all_of(&[
-        need::<T>(n * n),
-        need::<T>(n * cols),
-        need::<usize>(n),
-        need::<usize>(n),
-        StackReq::any_of(&[
-            lu_in_place_scratch::<usize, T>(n, n, Par::Seq, params::<T>()),
-            solve_in_place_scratch::<usize, T>(n, cols, Par::Seq),
-        ]),
-    ]);
+    let sizes = Sizes { n, cols };
     let item_ns = cost::solve(n, cols, !T::IS_REAL);
     let out = Target(out);
     let (a, b) = (&a, &b);
-    batch.each(token, item_ns, scratch, |index, stack| {
-        // SAFETY: every index is given out once, so that no two items write to the same place.
+    let scratch = sizes.scratch::<T>();
+    if is_small(n, cols) {
+        let scratch = scratch.and(small::scratch::<T>(n, cols));
+        return batch.each_range(token, item_ns / 4.0, scratch, SIDE, |range, stack| {
+            // SAFETY: every index is given out once, so that no two items write to the same place.
+            unsafe {
+                let finish = |index: usize, lane: usize, group: &Group<'_, T>| {
+                    let to = out.item(index, n * cols);
+                    for row in 0..n {
+                        for col in 0..cols {
+                            *to.add(row * cols + col) = group.at(lane, row, n + col);
+                        }
+                    }
+                };
+                let single = |index: usize, stack: &mut MemStack| {
+                    item(
+                        None,
+                        a.item(index),
+                        b.item(index),
+                        out.item(index, n * cols),
+                        stack,
+                    )
+                };
+                small::eliminate(range, a, Some(b), stack, finish, single)
+            }
+        });
+    }
+    if sizes.is_panel() {
+        return batch.each(token, item_ns, scratch, |index, stack| {
+            // SAFETY: every index is given out once, so that no two items write to the same place.
+            unsafe {
+                item(
+                    None,
+                    a.item(index),
+                    b.item(index),
+                    out.item(index, n * cols),
+                    stack,
+                )
+            }
+        });
+    }
+    batch.each_with_crew(token, item_ns, scratch, |index, crew, stack| {
+        // SAFETY: as above.
         unsafe {
             item(
+                Some(crew),
                 a.item(index),
                 b.item(index),
-                check_finite,
                 out.item(index, n * cols),
                 stack,
             )

@@ -3,6 +3,9 @@
 mod cholesky;
 mod eig;
 mod eigh;
+mod full_piv_lu;
+mod inverse;
+mod lu;
 mod operand;
 mod qr;
 mod rank_revealing_qr;
@@ -11,6 +14,8 @@ mod run;
 mod schur;
 mod solve;
 mod svd;
+mod system;
+mod triangular;
 
 use pyo3::prelude::*;
 

@@ -14,6 +14,7 @@ struct Classes {
     qr: Py<PyType>,
     eigh: Py<PyType>,
     eig: Py<PyType>,
+    slogdet: Py<PyType>,
 }
 
 /// Which of them.
@@ -23,6 +24,7 @@ pub(super) enum Named {
     Qr,
     Eigh,
     Eig,
+    Slogdet,
 }
 
 /// The named tuple of numpy's function of that name.
@@ -56,6 +58,7 @@ pub(super) fn named<'py>(
             qr: class("QRResult", "qr")?,
             eigh: class("EighResult", "eigh")?,
             eig: class("EigResult", "eig")?,
+            slogdet: class("SlogdetResult", "slogdet")?,
         })
     })?;
     let class = match which {
@@ -63,6 +66,7 @@ pub(super) fn named<'py>(
         Named::Qr => &classes.qr,
         Named::Eigh => &classes.eigh,
         Named::Eig => &classes.eig,
+        Named::Slogdet => &classes.slogdet,
     };
     // The constructor of a named tuple is a Python function; what it calls is not.
     static NEW: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -92,6 +96,68 @@ pub(super) fn option_text<'a>(
         object.py(),
         error.with("argument", name).in_operation(operation),
     ))
+}
+
+/// A result as it is, or the numpy scalar that a zero-dimensional one holds.
+pub(super) fn scalar(array: Bound<'_, PyAny>, single: bool) -> PyResult<Bound<'_, PyAny>> {
+    if single {
+        array.get_item(PyTuple::empty(array.py()))
+    } else {
+        Ok(array)
+    }
+}
+
+/// The two parts of an argument such as `(lu, piv)`.
+pub(super) fn pair<'py>(
+    object: &Bound<'py, PyAny>,
+    operation: &'static str,
+    name: &'static str,
+    parts: &str,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    if let Ok(pair) = object.extract::<(Bound<'py, PyAny>, Bound<'py, PyAny>)>() {
+        return Ok(pair);
+    }
+    if let Ok(list) = object.cast::<pyo3::types::PyList>()
+        && list.len() == 2
+    {
+        return Ok((list.get_item(0)?, list.get_item(1)?));
+    }
+    let error = Error::new(
+        ErrorCode::Argument,
+        format!("{name} is a {}; give the pair {parts}", object.get_type().name()?),
+    );
+    Err(raise(
+        object.py(),
+        error.with("argument", name).in_operation(operation),
+    ))
+}
+
+/// `trans=`, as a number or as a letter.
+pub(super) fn form_of(
+    object: Option<&Bound<'_, PyAny>>,
+    operation: &'static str,
+) -> PyResult<treadle_linalg::Form> {
+    use treadle_linalg::Form;
+    let Some(object) = object else {
+        return Ok(Form::Plain);
+    };
+    let number = object.extract::<i64>().ok();
+    let text = object.cast::<PyString>().ok();
+    match (number, text.as_ref().and_then(|text| text.to_str().ok())) {
+        (Some(0), _) | (_, Some("N")) => Ok(Form::Plain),
+        (Some(1), _) | (_, Some("T")) => Ok(Form::Transposed),
+        (Some(2), _) | (_, Some("C")) => Ok(Form::Adjoint),
+        _ => {
+            let error = Error::new(
+                ErrorCode::Argument,
+                format!("trans is {}; valid are 0, 1, 2, 'N', 'T' and 'C'", object.repr()?),
+            );
+            Err(raise(
+                object.py(),
+                error.with("argument", "trans").in_operation(operation),
+            ))
+        }
+    }
 }
 
 /// `gauge=`.
