@@ -3,6 +3,7 @@
 mod batches;
 mod cholesky;
 mod dense;
+mod direct;
 mod eigh;
 mod library;
 mod non_finite;
