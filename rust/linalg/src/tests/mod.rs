@@ -4,6 +4,7 @@ mod batches;
 mod cholesky;
 mod dense;
 mod eig;
+mod direct;
 mod eigh;
 mod library;
 mod non_finite;
