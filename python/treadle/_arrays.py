@@ -198,6 +198,15 @@ def as_operand(value: Any, operation: str, operand: int) -> npt.NDArray[Any]:
     return array
 
 
+def as_readable(value: Any, operation: str, operand: int) -> npt.NDArray[Any]:
+    """Read a value as an array that lies as linear algebra reads it: what `as_operand` warns of is copied."""
+    array = as_operand(value, operation, operand)
+    dtype = array.dtype
+    if dtype.isnative and array.flags.aligned and all(stride % dtype.itemsize == 0 for stride in array.strides):
+        return array
+    return array.astype(dtype.newbyteorder("="), order="K", copy=True)
+
+
 def _overlaps_itself(array: npt.NDArray[Any]) -> bool:
     """Tell whether two indices of an array are one element, exactly."""
     if array.size > 0 and any(st == 0 and n > 1 for st, n in zip(array.strides, array.shape, strict=True)):

@@ -63,7 +63,7 @@ def operand(value: Any, name: str, position: int = 0) -> Array:
     """An operand of factorisations: booleans and integers become float64, halves are refused."""
     if type(value) is np.ndarray and id(value.dtype) in _PLAIN and value.flags.aligned and value.flags.forc:
         return value
-    array = _arrays.as_operand(value, name, position)
+    array = _arrays.as_readable(value, name, position)
     if array.dtype.char in "fdFD":
         return array
     if _arrays.is_half(array.dtype):

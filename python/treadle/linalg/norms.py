@@ -17,7 +17,7 @@ INVALID_MATRIX = "valid for matrices are None, 'fro', 'nuc', inf, -inf, 1, -1, 2
 
 
 def _read(value: Any, name: str) -> Array:
-    array = _arrays.as_operand(value, name, 0)
+    array = _arrays.as_readable(value, name, 0)
     return array if array.dtype.kind in "fcV" else array.astype(np.float64)
 
 

@@ -49,7 +49,7 @@ class Powers(_native.Linalg):
         array([[89, 55],
                [55, 34]])
         """
-        array = _arrays.as_operand(a, "matrix_power", 0)
+        array = _arrays.as_readable(a, "matrix_power", 0)
         need_square(array, "matrix_power")
         try:
             left = operator.index(n)

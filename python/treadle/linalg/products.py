@@ -139,7 +139,7 @@ class Products(_native.Linalg):
         array([[ 1., 10.],
                [ 2., 20.]])
         """
-        one, other = _arrays.as_operand(x1, "outer", 0), _arrays.as_operand(x2, "outer", 1)
+        one, other = _arrays.as_readable(x1, "outer", 0), _arrays.as_readable(x2, "outer", 1)
         for position, array in enumerate((one, other)):
             if array.ndim != 1:
                 raise ShapeError(
@@ -179,7 +179,7 @@ class Products(_native.Linalg):
         >>> td.CpuEngine.serial().linalg.cross(np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))
         array([0., 0., 1.])
         """
-        one, other = _arrays.as_operand(x1, "cross", 0), _arrays.as_operand(x2, "cross", 1)
+        one, other = _arrays.as_readable(x1, "cross", 0), _arrays.as_readable(x2, "cross", 1)
         for position, array in enumerate((one, other)):
             length = array.shape[axis] if -array.ndim <= axis < array.ndim else None
             if length != 3:

@@ -13,7 +13,7 @@ use crate::gauge::{Gauge, fix_column};
 use crate::householder::{self, BLOCK, Side};
 use crate::jacobi;
 use crate::matrices::{Matrices, Part, View, fill_nan};
-use crate::run::{ALONE_NS, Batch};
+use crate::run::{Batch, REDUCTION_ALONE_NS};
 use crate::scaling::Scaling;
 use crate::shared::Shared;
 use crate::side_by_side::{self, SMALL};
@@ -400,7 +400,7 @@ pub unsafe fn eigh<T: Field>(
         });
     }
     let scratch = scratch::<T>(n, vectors);
-    if item_ns < ALONE_NS {
+    if item_ns < REDUCTION_ALONE_NS {
         return batch.each(token, item_ns, scratch, |index, stack| {
             let mut crew = Crew {
                 token: Token::serial(),
@@ -421,21 +421,27 @@ pub unsafe fn eigh<T: Field>(
             }
         });
     }
-    batch.each_with_crew(token, item_ns, scratch, |index, crew, stack| {
-        // SAFETY: as above.
-        unsafe {
-            item(
-                a.item(index),
-                triangle,
-                gauge,
-                check_finite,
-                *out,
-                index,
-                crew,
-                stack,
-            )
-        }
-    })
+    batch.each_with_crew_from(
+        REDUCTION_ALONE_NS,
+        token,
+        item_ns,
+        scratch,
+        |index, crew, stack| {
+            // SAFETY: as above.
+            unsafe {
+                item(
+                    a.item(index),
+                    triangle,
+                    gauge,
+                    check_finite,
+                    *out,
+                    index,
+                    crew,
+                    stack,
+                )
+            }
+        },
+    )
 }
 
 /// Eigenvalues alone, `(..., n)`.

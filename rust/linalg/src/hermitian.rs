@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::field::{Field, RealNumber};
 use crate::gauge::{Gauge, fix_column};
 use crate::matrices::{Matrices, View, fill_nan};
-use crate::run::Batch;
+use crate::run::{Batch, REDUCTION_ALONE_NS};
 use crate::svd::SvdOut;
 use crate::workspace::{need, take};
 use faer::dyn_stack::{MemStack, StackReq};
@@ -107,7 +107,8 @@ pub unsafe fn svd_hermitian<T: Field>(
     let n = a.rows;
     let scratch = StackReq::all_of(&[eigh::scratch::<T>(n, vectors), need::<usize>(n)]);
     let out = &out;
-    batch.each_with_crew(
+    batch.each_with_crew_from(
+        REDUCTION_ALONE_NS,
         token,
         cost::eigh(n, vectors, !T::IS_REAL),
         scratch,

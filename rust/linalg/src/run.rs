@@ -16,8 +16,10 @@ use treadle_team::Token;
 /// Serial nanoseconds that one claimed chunk should take, so that claiming costs nothing beside it.
 const CHUNK_NS: f64 = 10_000.0;
 
-/// Serial nanoseconds of an item below which it never pays to have several slots for it.
-pub(crate) const ALONE_NS: f64 = 100_000.0;
+/// Serial nanoseconds of an item from which several slots for it pay: orders above 128 or so.
+pub(crate) const ALONE_NS: f64 = 500_000.0;
+/// As `ALONE_NS`, for reductions to two diagonals: half of their work is products with a vector, of which each is short.
+pub(crate) const REDUCTION_ALONE_NS: f64 = 2_000_000.0;
 /// Elements that are looked through in one go.
 const FINITE_CHUNK: usize = 1 << 15;
 
@@ -139,14 +141,27 @@ impl Batch<'_> {
         need: StackReq,
         body: impl Fn(usize, &mut Crew<'_>, &mut MemStack) -> Result<(), Failure> + Sync,
     ) -> Result<()> {
+        self.each_with_crew_from(ALONE_NS, token, item_ns, need, body)
+    }
+
+    /// As `each_with_crew`, with the length of an item from which it has several slots.
+    pub(crate) fn each_with_crew_from(
+        &self,
+        alone_ns: f64,
+        token: &mut Token<'_>,
+        item_ns: f64,
+        need: StackReq,
+        body: impl Fn(usize, &mut Crew<'_>, &mut MemStack) -> Result<(), Failure> + Sync,
+    ) -> Result<()> {
         let decision = decide(self.policy, self.count, item_ns, token.budget())?;
         if self.count == 0 {
             return Ok(());
         }
         let lanes = decision.lanes.min(self.count);
+        let per_item = if item_ns < alone_ns { 1 } else { decision.per_item };
         let lowest = Lowest::default();
         let next = AtomicUsize::new(0);
-        let mut token = token.narrowed(lanes * decision.per_item);
+        let mut token = token.narrowed(lanes * per_item);
         token
             .fork(lanes, |_, token| {
                 let mut crew = Crew {

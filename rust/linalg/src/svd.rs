@@ -6,7 +6,7 @@
 use crate::field::Field;
 use crate::gauge::Gauge;
 use crate::matrices::{Matrices, Part};
-use crate::run::Batch;
+use crate::run::{Batch, REDUCTION_ALONE_NS};
 use crate::svd_call::Call;
 use crate::svd_large::{Tall, Vectors};
 use crate::workspace::need;
@@ -116,8 +116,14 @@ unsafe fn run<T: Field>(
     let item_ns = cost::svd(a.rows, a.cols, tall.vectors != Vectors::None, !T::IS_REAL);
     let scratch = StackReq::all_of(&[need::<T::R>(tall.n), tall.scratch::<T>()]);
     let call = &call;
-    batch.each_with_crew(token, item_ns, scratch, |index, crew, stack| {
-        // SAFETY: every index is given out once, so that no two items write to the same place.
-        unsafe { call.large(a.item(index), index, crew, stack) }
-    })
+    batch.each_with_crew_from(
+        REDUCTION_ALONE_NS,
+        token,
+        item_ns,
+        scratch,
+        |index, crew, stack| {
+            // SAFETY: every index is given out once, so that no two items write to the same place.
+            unsafe { call.large(a.item(index), index, crew, stack) }
+        },
+    )
 }

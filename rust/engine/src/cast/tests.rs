@@ -154,7 +154,7 @@ fn rows_of_every_length_equal_the_single_conversions() {
 fn strides_of_any_kind_on_both_sides() {
     // (2, 3, 4): reversed, transposed and one byte off.
     let values: Vec<i16> = (0..24).collect();
-    let mut source = vec![0u8; 49];
+    let mut source = [0u8; 49];
     source[1..].copy_from_slice(&bytes(&values));
     let mut result = [f64::NAN; 24];
     let cast = Cast::new(Form::native(DType::I16), Form::native(DType::F64));

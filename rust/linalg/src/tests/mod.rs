@@ -3,8 +3,8 @@
 mod batches;
 mod cholesky;
 mod dense;
-mod eig;
 mod direct;
+mod eig;
 mod eigh;
 mod library;
 mod non_finite;

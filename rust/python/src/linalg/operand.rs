@@ -32,7 +32,7 @@ pub(super) fn floating<'py>(
         .get_or_try_init(py, || PyModule::import(py, "treadle._arrays").map(Bound::unbind))?
         .bind(py);
     let array = arrays
-        .getattr(intern!(py, "as_operand"))?
+        .getattr(intern!(py, "as_readable"))?
         .call1((object, operation, operand))?;
     match exact_array(&array).map(|view| view.dtype) {
         Some(dtype) if is_field(dtype) => Ok(array),
