@@ -107,7 +107,9 @@ def test_less_than_16_mib_a_thread_beyond_operands_and_result(
         pytest.skip("the whole of which it is a part would be too large")
     # Freed memory goes back at once, or the arrays of the preparation would pay for copies.
     environment = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20), "MALLOC_TRIM_THRESHOLD_": "0"}
-    done = run_python("-W", "ignore", "-c", MEASURE, text, str(shapes), dtype, layout, str(threads), into, env=environment)
+    done = run_python(
+        "-W", "ignore", "-c", MEASURE, text, str(shapes), dtype, layout, str(threads), into, env=environment
+    )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < threads * (16 << 20), f"{int(done.stdout) / 2**20:.1f} MiB"
 
