@@ -157,6 +157,19 @@ def as_array(value: Any, operation: str, operand: int) -> npt.NDArray[Any]:
     return array
 
 
+def as_pair(a: Any, b: Any, operation: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Read two operands; a second one without numbers has the dtype of the first, as in numpy's ``dot``."""
+    left, right = as_operand(a, operation, 0), as_operand(b, operation, 1)
+    if right.size == 0 and _is_typeless(b):
+        right = right.astype(left.dtype)
+    return left, right
+
+
+def _is_typeless(value: object) -> bool:
+    """Tell whether a value is a sequence with nothing in it that has a dtype."""
+    return _is_sequence(value) and all(_is_typeless(item) for item in value)  # type: ignore[attr-defined]
+
+
 def _is_sequence(value: object) -> bool:
     """Tell whether numpy reads a value item by item: a list, a tuple, a range, and whatever else is a sequence."""
     if isinstance(value, (list, tuple)):

@@ -195,12 +195,13 @@ def matmul(engine: CpuEngine, a: Any, b: Any, out: Any = None, *, axes: Any = No
 
 def dot(engine: CpuEngine, a: Any, b: Any, out: Any = None) -> Any:
     """``engine.dot`` with anything that is not two plain matrices."""
-    return _dot(engine, "dot", _arrays.as_operand(a, "dot", 0), _arrays.as_operand(b, "dot", 1), out)
+    return _dot(engine, "dot", *_arrays.as_pair(a, b, "dot"), out)
 
 
 def _dot(engine: CpuEngine, operation: str, left: npt.NDArray[Any], right: npt.NDArray[Any], out: Any) -> Any:
     if left.ndim == 0 or right.ndim == 0:
-        return _outer_of(engine, operation, left, right, out)
+        # numpy multiplies then, by its ufunc.
+        return _outer_of(engine, operation, left, right, out, "same_kind")
     axis = -1 if right.ndim == 1 else -2
     return tensordot(engine, left, right, ((-1,), (axis,)), operation=operation, out=out)
 
@@ -215,7 +216,7 @@ def _outer_of(
 
 def inner(engine: CpuEngine, a: Any, b: Any) -> Any:
     """``engine.inner``."""
-    left, right = _arrays.as_operand(a, "inner", 0), _arrays.as_operand(b, "inner", 1)
+    left, right = _arrays.as_pair(a, b, "inner")
     if left.ndim == 0 or right.ndim == 0:
         return _outer_of(engine, "inner", left, right, None)
     return tensordot(engine, left, right, ((-1,), (-1,)), operation="inner")
@@ -251,7 +252,7 @@ def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 def vdot(engine: CpuEngine, a: Any, b: Any) -> Any:
     """``engine.vdot``: both operands are flattened, the first is conjugated."""
-    left, right = _arrays.as_operand(a, "vdot", 0), _arrays.as_operand(b, "vdot", 1)
+    left, right = _arrays.as_pair(a, b, "vdot")
     if left.size != right.size:
         raise _mismatch("vdot", "the number of elements", left.size, right.size, (left.shape, right.shape))
     if left.shape != right.shape:
@@ -394,12 +395,13 @@ def gemm(engine: CpuEngine, a: Any, b: Any, alpha: Any, beta: Any, out: Any, tra
 
 def multi_dot(engine: CpuEngine, arrays: Any, out: Any) -> Any:
     """``engine.multi_dot``: the cheapest order of a chain, found exactly."""
-    values = [_arrays.as_operand(value, "multi_dot", position) for position, value in enumerate(arrays)]
+    given = list(arrays)
+    values = [_arrays.as_operand(value, "multi_dot", position) for position, value in enumerate(given)]
     if len(values) < 2:
         raise ShapeError(f"multi_dot: {len(values)} arrays were given; at least two are needed", operation="multi_dot")
     if len(values) == 2:
         # There is no order to choose, and numpy's is then a dot, of whatever has as many axes as it has.
-        return _dot(engine, "multi_dot", values[0], values[1], out)
+        return _dot(engine, "multi_dot", *_arrays.as_pair(given[0], given[1], "multi_dot"), out)
     last = len(values) - 1
     inputs = []
     for position, array in enumerate(values):

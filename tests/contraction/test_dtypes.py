@@ -396,3 +396,31 @@ def test_a_view_without_axes_is_a_scalar(engine: td.CpuEngine, subscripts: str, 
     for dtype in ("?", "b", "e", "f", "d", "D"):
         result = engine.einsum(subscripts, np.array(1, dtype), **options)
         assert type(result) is np.dtype(dtype).type
+
+
+# --- C-DTY-03: empty arrays keep their dtype, NaN passes through -----------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, BFLOAT16])
+def test_dty_03_empty_operands_keep_their_dtype(engine: td.CpuEngine, dtype: Any) -> None:
+    nothing, square = np.zeros((0, 3), dtype), np.zeros((0, 0, 2), dtype)
+    for value, shape in (
+        (engine.einsum("ij->ji", nothing), (3, 0)),
+        (engine.einsum("iij->ji", square), (2, 0)),
+        (engine.einsum("ij->i", nothing), (0,)),
+        (engine.einsum("ij->j", nothing), (3,)),
+        (engine.matmul(nothing.T, nothing), (3, 3)),
+        (engine.outer(nothing, nothing), (0, 0)),
+        (engine.tensordot(nothing, nothing, axes=0), (0, 3, 0, 3)),
+    ):
+        assert value.shape == shape
+        assert value.dtype == dtype
+        assert not value.any()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128", BFLOAT16])
+def test_dty_03_nan_passes_through(engine: td.CpuEngine, dtype: Any) -> None:
+    a = np.array([[1, np.nan], [2, 3]]).astype(dtype)
+    for other in (a, a.astype("complex128" if np.dtype(dtype).kind == "c" else "float64")):
+        assert np.isnan(engine.matmul(a, other).astype(complex)).tolist() == [[True, True], [False, True]]
+        assert np.isnan(complex(engine.einsum("ij,ij->", a, other)))

@@ -114,10 +114,11 @@ def test_out_must_fit(engine: td.CpuEngine, out: Any, error: type[Exception]) ->
     a = np.ones((3, 3))
     for call in (
         lambda: engine.einsum("ij,jk->ik", a, a, out=out),
-        lambda: engine.matmul(a, a, out=out),
         lambda: engine.dot(a, a, out=out),
         lambda: engine.gemm(a, a, out=out),
         lambda: engine.multi_dot([a, a], out=out),
+        # A ufunc's out may have more axes than the result.
+        *([] if np.shape(out) == (1, 3, 3) else [lambda: engine.matmul(a, a, out=out)]),
     ):
         with pytest.raises(error):
             call()

@@ -14,6 +14,8 @@ struct Recent<P> {
     key: Box<[u64]>,
     /// Of the cache when the plan came from it.
     epoch: u64,
+    /// The loan that may put a plan back here: another key may have taken the slot while a plan was out.
+    loan: u64,
     /// Absent while the plan is out.
     plan: Option<Arc<P>>,
 }
@@ -21,13 +23,14 @@ struct Recent<P> {
 /// The plans that an engine used last.
 pub(crate) struct RecentPlans<P> {
     slots: [Option<Recent<P>>; SLOTS],
+    loans: u64,
 }
 
 /// A plan on loan; `RecentPlans::put_back` keeps it at hand for the next call.
 pub struct BorrowedPlan<P> {
     plan: Arc<P>,
-    /// Where it belongs; none for a new plan, which the next look-up will find in the cache.
-    slot: Option<usize>,
+    /// Where it belongs, and the loan; none for a new plan, which the next look-up will find in the cache.
+    slot: Option<(usize, u64)>,
 }
 
 impl<P> BorrowedPlan<P> {
@@ -59,6 +62,7 @@ impl<P> RecentPlans<P> {
     pub(crate) fn new() -> Self {
         RecentPlans {
             slots: std::array::from_fn(|_| None),
+            loans: 0,
         }
     }
 
@@ -74,7 +78,7 @@ impl<P> RecentPlans<P> {
             cache.count_recent_hit();
             return Some(BorrowedPlan {
                 plan,
-                slot: Some(slot),
+                slot: Some((slot, recent.loan)),
             });
         }
         self.take_from(cache, key, slot)
@@ -85,21 +89,26 @@ impl<P> RecentPlans<P> {
         // Read before the look-up: what is let go of between the two makes the entry worthless, as it should.
         let epoch = cache.epoch();
         let plan = cache.get(key)?;
+        self.loans += 1;
         self.slots[slot] = Some(Recent {
             key: key.words().into(),
             epoch,
+            loan: self.loans,
             plan: None,
         });
         Some(BorrowedPlan {
             plan,
-            slot: Some(slot),
+            slot: Some((slot, self.loans)),
         })
     }
 
     /// Keeps a plan at hand.
     #[inline(always)]
     pub(crate) fn put_back(&mut self, borrowed: BorrowedPlan<P>) {
-        if let Some(recent) = borrowed.slot.and_then(|slot| self.slots[slot].as_mut()) {
+        if let Some((slot, loan)) = borrowed.slot
+            && let Some(recent) = &mut self.slots[slot]
+            && recent.loan == loan
+        {
             recent.plan = Some(borrowed.plan);
         }
     }
@@ -118,6 +127,26 @@ mod tests {
         let mut key = CacheKey::new();
         key.push(word);
         key
+    }
+
+    #[test]
+    fn two_plans_that_are_out_at_once_stay_apart() {
+        let cache: PlanCache<u64> = PlanCache::new(64);
+        let mut recent = RecentPlans::new();
+        for word in 0..40 {
+            cache.insert(&key(word), Arc::new(word), 8);
+        }
+        for first in 0..40 {
+            for second in 0..40 {
+                let one = recent.take(&cache, &key(first)).unwrap();
+                let other = recent.take(&cache, &key(second)).unwrap();
+                assert_eq!((*one, *other), (first, second));
+                recent.put_back(other);
+                recent.put_back(one);
+                assert_eq!(*recent.take(&cache, &key(first)).unwrap(), first);
+                assert_eq!(*recent.take(&cache, &key(second)).unwrap(), second);
+            }
+        }
     }
 
     fn look_up(recent: &mut RecentPlans<u64>, cache: &PlanCache<u64>, word: u64) -> u64 {

@@ -69,6 +69,25 @@ pub(super) fn batches_fit(
         .all(|(&a, &b)| a == b || a == 1 || b == 1)
 }
 
+/// True for an output with the very batch axes that the operands stretch to; it may have more, which is the package's
+/// business.
+pub(super) fn has_batch_of(
+    out: &ArrayView<'_>,
+    out_core: usize,
+    operands: [&ArrayView<'_>; 2],
+    cores: [usize; 2],
+) -> bool {
+    let [left, right] =
+        [0, 1].map(|at| &operands[at].shape()[..operands[at].ndim().saturating_sub(cores[at])]);
+    let rank = left.len().max(right.len());
+    let size = |lead: &[isize], behind: usize| lead.len().checked_sub(behind).map_or(1, |axis| lead[axis]);
+    out.ndim() == rank + out_core
+        && (1..=rank).all(|behind| {
+            let (one, other) = (size(left, behind), size(right, behind));
+            out.shape()[rank - behind] == if one == 1 { other } else { one }
+        })
+}
+
 #[inline]
 fn multiply<'py>(
     py: Python<'py>,
@@ -168,6 +187,12 @@ fn try_plain<'py>(
     }
     let arrays = [left, right];
     if let Some(text) = plain_subscripts(operation, &left, &right) {
+        let cores = [left.ndim().min(2), right.ndim().min(2)];
+        if let Some((_, out)) = &target
+            && !has_batch_of(out, cores[0] + cores[1] - 2, [&left, &right], cores)
+        {
+            return None;
+        }
         let source = Source::Text(text);
         if target.is_none() && left.dtype == right.dtype && is_native(left.dtype) {
             return Some(contract(

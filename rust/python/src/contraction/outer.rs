@@ -29,6 +29,11 @@ fn flattened<'py>(
         None => Target::New,
         Some(object) => {
             let array = exact_array_of(object).filter(|array| can_take(array, &arrays))?;
+            let is_right =
+                array.ndim() == 2 && array.size(0) == arrays[0].size(0) && array.size(1) == arrays[1].size(0);
+            if !is_right {
+                return None;
+            }
             Target::Out(object, array)
         }
     };

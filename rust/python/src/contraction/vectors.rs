@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::contract::{Settings, Target, can_take, contract_any};
-use super::matmul::batches_fit;
+use super::matmul::{batches_fit, has_batch_of};
 use super::source::Source;
 use super::{Given, call_package};
 use crate::convert::{exact_array, exact_array_of};
@@ -68,6 +68,11 @@ impl Product {
             None => Target::New,
             Some(object) => {
                 let array = exact_array_of(object).filter(|array| can_take(array, &arrays))?;
+                // The contracted axis is gone.
+                let core = left_core + right_core - 2;
+                if !has_batch_of(&array, core, [&left, &right], self.core) {
+                    return None;
+                }
                 Target::Out(object, array)
             }
         };
