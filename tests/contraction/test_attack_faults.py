@@ -18,8 +18,6 @@ import treadle as td
 
 Make = Callable[..., npt.NDArray[Any]]
 
-# What is marked so is known to be wrong and waits to be put right; a test that passes loses its mark then.
-
 
 # --- a held operand in neither C nor Fortran order, through a pickle -------------------------------------------
 
