@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn two_plans_that_are_out_at_once_stay_apart() {
-        let cache: PlanCache<u64> = PlanCache::new(64);
+        let cache: PlanCache<u64> = PlanCache::new(4096);
         let mut recent = RecentPlans::new();
         for word in 0..40 {
             cache.insert(&key(word), Arc::new(word), 8);
