@@ -271,6 +271,20 @@ struct Block<'p> {
     terms: usize,
 }
 
+/// A factor of the block, as packing sees it.
+struct Side {
+    /// 0 for the left factor, 1 for the right one.
+    factor: usize,
+    from: *const u8,
+    /// Offsets of the rows or columns, `len` of them.
+    across: *const isize,
+    /// Offsets of the terms.
+    along: *const isize,
+    len: usize,
+    /// Rows or columns of a whole panel.
+    widest: usize,
+}
+
 impl Block<'_> {
     /// Packs the rows, and the columns when they are new.
     fn pack(&self, token: &mut Token<'_>, columns_too: bool) -> Result<(), Interrupted> {
@@ -319,79 +333,92 @@ impl Block<'_> {
     /// # Safety
     /// Nobody else packs or reads the panels.
     unsafe fn pack_rows(&self, panels: Range<usize>) {
-        let Packed { kernel, conj, .. } = self.packed;
-        let in_turn = self.in_turn(0);
-        for term in (0..self.terms).step_by(in_turn) {
-            let terms = in_turn.min(self.terms - term);
-            let whole = match self.packed.groups[0] {
-                Some(jump) => {
-                    let whole = panels.start..panels.end.min(self.rows / kernel.mr).max(panels.start);
-                    let size = kernel.dtype.size();
-                    // SAFETY: as below, for these panels.
-                    unsafe {
-                        kernel.pack_group(&Group {
-                            from: self.arrays.a,
-                            across: slice::from_raw_parts(
-                                self.places.row_a.add(whole.start * kernel.mr),
-                                whole.len() * kernel.mr,
-                            ),
-                            along: slice::from_raw_parts(self.places.term_a.add(term), terms),
-                            jump,
-                            conj: conj[0],
-                            width: kernel.mr,
-                            step: kernel.mr * self.terms,
-                            to: self.left(whole.start).add(term * kernel.mr * size),
-                        });
-                    }
-                    whole.len()
-                }
-                None => 0,
-            };
-            for panel in panels.clone().skip(whole) {
-                let first = panel * kernel.mr;
-                let count = kernel.mr.min(self.rows - first);
-                let width = kernel.rows_width(count);
-                // SAFETY: tables filled by `run`; the panel's place has room for `mr` rows of all terms.
-                unsafe {
-                    kernel.pack_rows(&Panel {
-                        from: self.arrays.a,
-                        across: slice::from_raw_parts(self.places.row_a.add(first), count),
-                        along: slice::from_raw_parts(self.places.term_a.add(term), terms),
-                        jump: self.packed.jumps[0],
-                        conj: conj[0],
-                        width,
-                        to: self.left(panel).add(term * kernel.term_bytes(width)),
-                    });
-                }
-            }
+        let kernel = self.packed.kernel;
+        let side = Side {
+            factor: 0,
+            from: self.arrays.a,
+            across: self.places.row_a,
+            along: self.places.term_a,
+            len: self.rows,
+            widest: kernel.mr,
+        };
+        // SAFETY: passed on; the kernel packs rows of its own width.
+        unsafe {
+            self.pack_side(
+                &side,
+                panels,
+                |panel| self.left(panel),
+                |count| kernel.rows_width(count),
+                |panel| kernel.pack_rows(panel),
+            );
         }
     }
 
     /// # Safety
     /// As `pack_rows`.
     unsafe fn pack_columns(&self, panels: Range<usize>) {
-        let Packed { kernel, conj, .. } = self.packed;
-        let in_turn = self.in_turn(1);
+        let kernel = self.packed.kernel;
+        let side = Side {
+            factor: 1,
+            from: self.arrays.b,
+            across: self.places.column_b,
+            along: self.places.term_b,
+            len: self.columns,
+            widest: kernel.nr,
+        };
+        // SAFETY: as in `pack_rows`.
+        unsafe {
+            self.pack_side(
+                &side,
+                panels,
+                |panel| self.right(panel),
+                |count| kernel.columns_width(count),
+                |panel| kernel.pack_columns(panel),
+            );
+        }
+    }
+
+    /// # Safety
+    /// As `pack_rows`; `place`, `width` and `pack` are those of the side.
+    #[inline(always)]
+    unsafe fn pack_side(
+        &self,
+        side: &Side,
+        panels: Range<usize>,
+        place: impl Fn(usize) -> *mut u8,
+        width: impl Fn(usize) -> usize,
+        pack: impl Fn(&Panel<'_>),
+    ) {
+        let Packed {
+            kernel,
+            conj,
+            groups,
+            jumps,
+            ..
+        } = self.packed;
+        let (factor, widest) = (side.factor, side.widest);
+        let in_turn = self.in_turn(factor);
         for term in (0..self.terms).step_by(in_turn) {
             let terms = in_turn.min(self.terms - term);
-            let whole = match self.packed.groups[1] {
+            // SAFETY: a table filled by `run`.
+            let along = unsafe { slice::from_raw_parts(side.along.add(term), terms) };
+            let whole = match groups[factor] {
                 Some(jump) => {
-                    let whole = panels.start..panels.end.min(self.columns / kernel.nr).max(panels.start);
-                    let size = kernel.dtype.size();
+                    let whole = panels.start..panels.end.min(side.len / widest).max(panels.start);
                     // SAFETY: as below, for these panels.
                     unsafe {
                         kernel.pack_group(&Group {
-                            from: self.arrays.b,
+                            from: side.from,
                             across: slice::from_raw_parts(
-                                self.places.column_b.add(whole.start * kernel.nr),
-                                whole.len() * kernel.nr,
+                                side.across.add(whole.start * widest),
+                                whole.len() * widest,
                             ),
-                            along: slice::from_raw_parts(self.places.term_b.add(term), terms),
+                            along,
                             jump,
-                            conj: conj[1],
-                            width: kernel.nr,
-                            step: kernel.nr * self.terms,
-                            to: self.right(whole.start).add(term * kernel.nr * size),
+                            conj: conj[factor],
+                            width: widest,
+                            step: widest * self.terms,
+                            to: place(whole.start).add(term * kernel.term_bytes(widest)),
                         });
                     }
                     whole.len()
@@ -399,19 +426,19 @@ impl Block<'_> {
                 None => 0,
             };
             for panel in panels.clone().skip(whole) {
-                let first = panel * kernel.nr;
-                let count = kernel.nr.min(self.columns - first);
-                let width = kernel.columns_width(count);
-                // SAFETY: as in `pack_rows`.
+                let first = panel * widest;
+                let count = widest.min(side.len - first);
+                let width = width(count);
+                // SAFETY: tables filled by `run`; the panel's place has room for all terms of its whole width.
                 unsafe {
-                    kernel.pack_columns(&Panel {
-                        from: self.arrays.b,
-                        across: slice::from_raw_parts(self.places.column_b.add(first), count),
-                        along: slice::from_raw_parts(self.places.term_b.add(term), terms),
-                        jump: self.packed.jumps[1],
-                        conj: conj[1],
+                    pack(&Panel {
+                        from: side.from,
+                        across: slice::from_raw_parts(side.across.add(first), count),
+                        along,
+                        jump: jumps[factor],
+                        conj: conj[factor],
                         width,
-                        to: self.right(panel).add(term * kernel.term_bytes(width)),
+                        to: place(panel).add(term * kernel.term_bytes(width)),
                     });
                 }
             }
