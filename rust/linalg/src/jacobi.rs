@@ -2,8 +2,9 @@
 
 use crate::failure::Failure;
 use crate::field::{Field, RealNumber};
+use crate::guard;
+use crate::qr::householder;
 use crate::workspace::{need, read, take};
-use crate::{guard, householder};
 use faer::dyn_stack::{MemStack, StackReq};
 use std::cmp::Ordering;
 use treadle_core::{Element, Float};

@@ -3,8 +3,8 @@
 use crate::crew::Crew;
 use crate::failure::Failure;
 use crate::field::Field;
-use crate::householder::spread;
 use crate::matrices::View;
+use crate::qr::householder::spread;
 use crate::scaling::Scaling;
 use crate::shared::Shared;
 
