@@ -30,8 +30,8 @@ def operands(arguments: dict[str, Any]) -> list[Any]:
     if kind == "positive":
         return [(np.matmul(a, adjoint(a)) + np.eye(n)).astype(dtype)]
     if kind in ("system", "regular"):
-        # Away from singular, so that solutions can be compared.
-        a = (a + np.sqrt(n) * np.eye(n)).astype(dtype)
+        # Away from singular, so that solutions can be compared, with a determinant that is a number.
+        a = (a / np.sqrt(n) + np.eye(n)).astype(dtype)
     if kind == "system":
         return [a, array([*shape[:-1], 1], dtype, 1)]
     if kind == "sides":

@@ -206,3 +206,35 @@ def test_more_operands_than_stand_on_the_stack(engine: td.CpuEngine, small: Make
         out = np.full(expected.shape, np.nan)
         plan(*free, out=out)
         assert (out == expected).all()
+
+
+def test_other_dtypes_and_layouts_meet_what_was_prepared(small: Make, lay_out: Make) -> None:
+    """Small operands are brought to the plan's own layout; nothing is planned anew."""
+    with td.CpuEngine(1) as engine:
+        b = small((300, 200), "float64", 2)
+        for dtype in ("float32", "int16", ">f8", "float64"):
+            a = small((150, 300), "int16", 1).astype(dtype)
+            plan = engine.plan("ij,jk->ik", a, b, constants=[1], route="packed")
+            assert any("once: pack panels" in step for step in plan.steps), plan
+            before = engine.stats()["plan_cache"]
+            for layout in LAYOUTS:
+                out = np.full((150, 200), np.nan)
+                assert (plan(lay_out(a, layout)) == a.astype("float64") @ b).all()
+                plan(lay_out(a, layout), out=out, alpha=2)
+                assert (out == 2 * (a.astype("float64") @ b)).all()
+            assert engine.stats()["plan_cache"] == before
+        # What is converted into the output as well goes another way, to the same values.
+        out = np.full((200, 150), 7, "float32").T
+        plan(a, out=out, beta=1)
+        assert (out == a @ b + 7).all()
+
+
+def test_half_precision_is_rounded_as_ever(engine: td.CpuEngine) -> None:
+    b = np.full((40, 40), 0.5, "float16")
+    plan = engine.plan("ij,jk->ik", (40, 40), b, constants=[1], dtype="float16")
+    a = np.full((40, 40), 1.0, "float16")
+    assert (plan(a) == 20).all()
+    assert plan(a[::-1]).dtype == np.float16
+    wide = engine.plan("ij,jk->ik", np.full((40, 40), 2049.0, "float32"), b, constants=[1], dtype="float16", casting="same_kind")
+    # 2049 is no half: it becomes 2048 before anything is computed.
+    assert (wide(np.full((40, 40), 2049.0, "float32")) == np.float16(40 * 1024.0)).all()

@@ -3,7 +3,7 @@
 use crate::lower::builder::Tensor;
 use crate::lower::schedule::{Schedule, Stage, preferred_order};
 use crate::lower::{Builder, Lowering, lies};
-use crate::step::{Source, Step};
+use crate::step::{Kind, Source, Step, Target};
 use crate::{HeapScratch, PlanRequest, Scratch};
 use treadle_core::subscripts::{Bound, Label};
 use treadle_core::{DType, Error, ErrorCode, Result, sizes};
@@ -16,9 +16,20 @@ pub(crate) struct Constants {
     pub(crate) steps: Vec<Step>,
     /// Memory for what the steps make, what they need on the way included.
     pub(crate) bytes: usize,
-    /// What later steps read: places in the table of operands, and bytes into the memory. A constant operand stands at
-    /// its own position, laid out anew; results stand behind the operands.
-    pub(crate) entries: Vec<(usize, usize)>,
+    /// Memory for panels.
+    pub(crate) panel_bytes: usize,
+    /// What later steps read: places in the table of operands. A constant operand stands at its own position, laid out
+    /// anew; results stand behind the operands.
+    pub(crate) entries: Vec<(usize, Place)>,
+}
+
+/// Where something that was prepared stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// In order, bytes into the memory of the steps.
+    Tensor(usize),
+    /// As panels, bytes into the memory for them.
+    Panels(usize),
 }
 
 impl Constants {
@@ -29,9 +40,55 @@ impl Constants {
                 positions: positions(request),
                 steps: Vec::new(),
                 bytes: 0,
+                panel_bytes: 0,
                 entries: Vec::new(),
             })
         })
+    }
+
+    /// Whether something that was prepared is read in order.
+    pub(crate) fn keeps_tensors(&self) -> bool {
+        self.entries
+            .iter()
+            .any(|(_, place)| matches!(place, Place::Tensor(_)))
+    }
+
+    /// Bytes that are kept between executions.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.panel_bytes + if self.keeps_tensors() { self.bytes } else { 0 }
+    }
+
+    /// Products that would pack what was prepared in every execution take it as panels from now on.
+    pub(crate) fn pack(&mut self, steps: &mut [Step]) {
+        for step in steps {
+            let Kind::Gemm { gemm, inputs } = &mut step.kind else {
+                continue;
+            };
+            for (side, input) in inputs.iter_mut().enumerate() {
+                let Some((place, offset)) = self.entries.iter_mut().find_map(|(entry, place)| match place {
+                    Place::Tensor(offset) if *input == Source::Operand(*entry) => {
+                        let offset = *offset;
+                        Some((place, offset))
+                    }
+                    _ => None,
+                }) else {
+                    continue;
+                };
+                let Some((ahead, bytes)) = gemm.keep(side) else {
+                    continue;
+                };
+                *place = Place::Panels(self.panel_bytes);
+                self.steps.push(Step {
+                    kind: Kind::Pack {
+                        ahead: Box::new(ahead),
+                        input: Source::Scratch(offset),
+                    },
+                    target: Target::Panels(self.panel_bytes),
+                    estimate_ns: 0.0,
+                });
+                self.panel_bytes += bytes.next_multiple_of(64);
+            }
+        }
     }
 
     pub(crate) fn retained_bytes(&self) -> usize {
@@ -136,7 +193,7 @@ impl Lowering<'_> {
             };
             let entry = if is_operand { number } else { table };
             table += usize::from(!is_operand);
-            entries.push((entry, offset));
+            entries.push((entry, Place::Tensor(offset)));
             kept.source = Source::Operand(entry);
             kept.held = false;
             *place = Some(kept);
@@ -148,6 +205,7 @@ impl Lowering<'_> {
             positions: positions(request),
             steps: std::mem::take(&mut builder.steps),
             bytes: arena.high,
+            panel_bytes: 0,
             entries,
         })))
     }
@@ -197,61 +255,5 @@ impl Lowering<'_> {
             .unary(&tensor, &result.axes, Builder::target(&result))?;
         result.axes.extend(repeated);
         Ok(result)
-    }
-}
-
-/// What a plan computed once from its constants, in memory of its own.
-///
-/// It holds no reference to the operands, and may be shared by threads and executions.
-pub struct Prepared {
-    pub(crate) dtype: DType,
-    pub(crate) bytes: usize,
-    base: *mut u8,
-    _memory: HeapScratch,
-}
-
-// SAFETY: the memory belongs to `self`, and nobody writes to it once `Plan::prepare` has returned.
-unsafe impl Send for Prepared {}
-// SAFETY: as above.
-unsafe impl Sync for Prepared {}
-
-impl Prepared {
-    /// Memory for the constants of a plan, not yet filled.
-    pub(crate) fn new(dtype: DType, bytes: usize) -> Result<Prepared> {
-        let mut memory = HeapScratch::new();
-        let base = if bytes == 0 {
-            std::ptr::null_mut()
-        } else {
-            memory.take(bytes).map_err(|_| {
-                Error::new(
-                    ErrorCode::OutOfMemory,
-                    format!("{bytes} bytes for what depends on constants alone cannot be had; name fewer constants"),
-                )
-            })?
-        };
-        Ok(Prepared {
-            dtype,
-            bytes,
-            base,
-            _memory: memory,
-        })
-    }
-
-    pub(crate) fn base(&self) -> *mut u8 {
-        self.base
-    }
-
-    /// Bytes that it holds.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-impl std::fmt::Debug for Prepared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Prepared")
-            .field("dtype", &self.dtype)
-            .field("bytes", &self.bytes)
-            .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,6 @@
 //! Batched products: how each is computed, and how the batch is spread over the slots.
 
+use crate::ahead::PackAhead;
 use crate::direct::Direct;
 use crate::fused::Fused;
 use crate::packed::{Arrays, Packed, left_in_place, right_in_place};
@@ -216,6 +217,36 @@ impl Gemm {
         }
     }
 
+    /// Takes the caller's factor 0 or 1 as panels that are packed once, where it would be packed in every run. The step
+    /// that packs them, and the bytes of all of them; the factor's pointer is to the panels from now on.
+    pub(crate) fn keep(&mut self, side: usize) -> Option<(PackAhead, usize)> {
+        let factor = if self.swapped { 1 - side } else { side };
+        let Means::Packed(packed) = &mut self.means else {
+            return None;
+        };
+        let bytes = packed.keep(factor)?;
+        let mut items = 1;
+        let mut loops = Vec::new();
+        let kept: Vec<(usize, [isize; 3])> = self
+            .batch
+            .axes()
+            .iter()
+            .map(|&(extent, mut strides)| {
+                let from = strides[1 + factor];
+                if from != 0 {
+                    strides[1 + factor] = (items * bytes / self.dtype.size()) as isize;
+                    loops.push((extent, [from, strides[1 + factor]]));
+                    items *= extent;
+                }
+                (extent, strides)
+            })
+            .collect();
+        let total = bytes.checked_mul(items).filter(|&bytes| bytes <= isize::MAX as usize)?;
+        let ahead = PackAhead::new((**packed).clone(), factor, Nest::new(loops));
+        self.batch = Nest::new(kept);
+        Some((ahead, total))
+    }
+
     fn packed(&self) -> Option<&Packed> {
         match &self.means {
             Means::Packed(packed) => Some(packed),
@@ -417,6 +448,21 @@ fn means(
     }
 }
 
+/// Where the arrays of an item begin.
+#[inline]
+pub(crate) fn offsets<const N: usize>(batch: &Nest<N>, item: usize) -> [isize; N] {
+    let mut offsets = [0isize; N];
+    let mut rest = item;
+    for (extent, strides) in batch.axes().iter().rev() {
+        let at = (rest % extent) as isize;
+        rest /= extent;
+        for (offset, stride) in offsets.iter_mut().zip(strides) {
+            *offset += at * stride;
+        }
+    }
+    offsets
+}
+
 /// A batch with its pointers.
 struct Job<'g> {
     gemm: &'g Gemm,
@@ -453,15 +499,7 @@ impl<'g> Job<'g> {
     /// The item is one of the batch.
     #[inline]
     unsafe fn item(&self, item: usize) -> Arrays {
-        let [mut c_at, mut a_at, mut b_at] = [0isize; 3];
-        let mut rest = item;
-        for &(extent, [c, a, b]) in self.gemm.batch.axes().iter().rev() {
-            let at = (rest % extent) as isize;
-            rest /= extent;
-            c_at += at * c;
-            a_at += at * a;
-            b_at += at * b;
-        }
+        let [c_at, a_at, b_at] = offsets(&self.gemm.batch, item);
         let size = self.gemm.dtype.size() as isize;
         // SAFETY: offsets of the batch.
         unsafe {

@@ -4,6 +4,7 @@
 //! tiles and its scratch. `Plan::execute` only runs it. No plan holds a pointer or a width, and the result has the
 //! same bits at every width and under every batch policy.
 
+mod ahead;
 mod arena;
 mod constants;
 mod direct;
@@ -19,6 +20,7 @@ mod pair;
 mod path;
 mod plan;
 pub mod policy;
+mod prepared;
 mod reference;
 mod request;
 mod route;
@@ -26,7 +28,7 @@ mod scratch;
 mod slicing;
 mod step;
 
-pub use constants::Prepared;
+pub use prepared::Prepared;
 pub use matmul::{matmul, matmul_2d, matmul_of};
 pub use path::{OPTIMAL_OPERANDS, Optimize, Path, PathCost, StepCost, find_path, path_cost};
 pub use plan::Plan;

@@ -144,7 +144,13 @@ pub(crate) fn lower(
         let constants = lowering.prepare(&mut tensors)?;
         lowering.builder.limit = limit;
         match lowering.level(0, tensors) {
-            Ok(level) => return Ok(Lowered::new(lowering.builder, level, constants, repeats)),
+            Ok(mut level) => {
+                let mut constants = constants;
+                if let Some(constants) = &mut constants {
+                    constants.pack(&mut level.steps);
+                }
+                return Ok(Lowered::new(lowering.builder, level, constants, repeats));
+            }
             Err(error) => {
                 // A route needs an intermediate that the pairs alone did not tell.
                 let Some(labels) = lowering.builder.excess.take() else {

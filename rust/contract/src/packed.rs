@@ -27,6 +27,8 @@ const SIDE_BY_SIDE: usize = 64;
 const IN_TURN: usize = 32;
 /// Rows or columns that are packed together, at most.
 const MOST_TOGETHER: usize = 4096;
+/// The kernel asks for lines a little behind the last panel.
+const BEHIND: usize = 4096;
 /// Bytes of packed rows, at most.
 const SHARED: usize = 4 << 20;
 
@@ -55,6 +57,8 @@ pub(crate) struct Packed {
     /// Which rows are neighbours in the left factor and which columns in the right one, where several panels are packed
     /// at once.
     groups: [Option<usize>; 2],
+    /// Factors that come as panels already.
+    kept: [bool; 2],
 }
 
 /// The arrays of one product and the two factors of its result.
@@ -140,12 +144,101 @@ impl Packed {
             columns,
             terms,
             conj,
+            kept: [false; 2],
         }
     }
 
     /// Rows, columns and terms of a block.
     pub(crate) fn block(&self) -> (usize, usize, usize) {
         (self.mb, self.blocks.nc, self.blocks.kc)
+    }
+
+    /// Whether `run` packs the left (0) or the right (1) factor.
+    fn packs(&self, factor: usize) -> bool {
+        let in_place = [self.left_in_place, self.right_in_place];
+        in_place[factor].is_none() && !self.kept[factor]
+    }
+
+    /// From now on the left (0) or the right (1) factor comes as the panels that `pack_ahead` made; their bytes. `None`
+    /// for a factor whose panels would be much larger than itself: one that repeats itself, or hardly fills a panel.
+    pub(crate) fn keep(&mut self, factor: usize) -> Option<usize> {
+        let (len, width) = self.across(factor);
+        let repeats = |axis: &Fused, at: usize| axis.all().any(|(_, strides)| strides[at] == 0);
+        let own = if factor == 0 { &self.rows } else { &self.columns };
+        let padded = len.next_multiple_of(width);
+        if repeats(own, 0) || repeats(&self.terms, factor) || 2 * padded > 3 * len {
+            return None;
+        }
+        self.kept[factor] = true;
+        if factor == 0 {
+            self.left_in_place = None;
+        } else {
+            self.right_in_place = None;
+        }
+        let bytes = padded * self.terms.len() * self.kernel.dtype.size();
+        Some(lines(bytes) + BEHIND)
+    }
+
+    /// Rows or columns, and how many of them a panel has.
+    fn across(&self, factor: usize) -> (usize, usize) {
+        match factor {
+            0 => (self.rows.len(), self.kernel.mr),
+            _ => (self.columns.len(), self.kernel.nr),
+        }
+    }
+
+    /// Where the panels of a block begin among those of the whole factor, in bytes: of the terms from `term` on of
+    /// `count` rows or columns from `first` on.
+    fn ahead(&self, factor: usize, first: usize, count: usize, term: usize) -> usize {
+        let (_, width) = self.across(factor);
+        (first * self.terms.len() + count.next_multiple_of(width) * term) * self.kernel.dtype.size()
+    }
+
+    /// Packs a whole factor, in the order in which `run` reads it.
+    ///
+    /// # Safety
+    /// `keep` gave the bytes of `panels` for this factor. Arrays and scratch as for `run`, but that only this factor is
+    /// read, and nothing written but the panels.
+    pub(crate) unsafe fn pack_ahead(
+        &self,
+        token: &mut Token<'_>,
+        scratch: *mut u8,
+        arrays: Arrays,
+        factor: usize,
+        panels: *mut u8,
+    ) -> Result<(), Interrupted> {
+        let (mb, nc, kc) = self.block();
+        let (mut places, _) = self.place(scratch);
+        let (len, _) = self.across(factor);
+        let step = if factor == 0 { mb } else { nc };
+        for first in (0..len).step_by(step) {
+            let count = step.min(len - first);
+            for term in (0..self.terms.len()).step_by(kc) {
+                let terms = kc.min(self.terms.len() - term);
+                let to = panels.wrapping_add(self.ahead(factor, first, count, term));
+                // SAFETY: the tables have room for a block each, and only this thread uses them between sections.
+                unsafe {
+                    fill(&self.terms, term, terms, places.term_a, places.term_b);
+                    if factor == 0 {
+                        fill(&self.rows, first, count, places.row_a, places.row_c);
+                        places.left = to;
+                    } else {
+                        fill(&self.columns, first, count, places.column_b, places.column_c);
+                        places.right = to;
+                    }
+                }
+                let block = Block {
+                    packed: self,
+                    places,
+                    arrays,
+                    rows: count,
+                    columns: count,
+                    terms,
+                };
+                block.pack(token, [factor == 0, factor == 1])?;
+            }
+        }
+        Ok(())
     }
 
     /// Bytes that `run` needs, whatever the width.
@@ -171,26 +264,17 @@ impl Packed {
             term_a: take(kc * word).cast(),
             term_b: take(kc * word).cast(),
             unit: take(mb / self.kernel.mr).cast(),
-            left: take(if self.left_in_place.is_some() {
-                0
-            } else {
-                mb * kc * size
-            }),
-            right: take(if self.right_in_place.is_some() {
-                0
-            } else {
-                nc * kc * size
-            }),
+            left: take(if self.packs(0) { mb * kc * size } else { 0 }),
+            right: take(if self.packs(1) { nc * kc * size } else { 0 }),
         };
-        // The kernel asks for lines a little behind the last panel.
-        (places, used + 4096)
+        (places, used + BEHIND)
     }
 
     /// `c = alpha * a * b + beta * c`.
     ///
     /// # Safety
     /// The arrays are readable, and the result writeable, at every index of the axes, as elements of the kernel's
-    /// dtype; the result overlaps neither factor nor itself, and holds values unless the mode is `Zero`. `scratch` is
+    /// dtype; a factor that is kept points to its panels instead, which nobody writes to; the result overlaps neither factor nor itself, and holds values unless the mode is `Zero`. `scratch` is
     /// aligned to 64 and has `scratch_bytes` bytes that nobody else uses. The machine has the kernel's instruction set.
     pub(crate) unsafe fn run(
         &self,
@@ -200,7 +284,7 @@ impl Packed {
     ) -> Result<(), Interrupted> {
         let (mb, nc, kc) = self.block();
         let (m, n, k) = (self.rows.len(), self.columns.len(), self.terms.len());
-        let (places, _) = self.place(scratch);
+        let (mut places, _) = self.place(scratch);
         for column in (0..n).step_by(nc) {
             let columns = nc.min(n - column);
             // SAFETY: the tables have room for a block each, and only this thread uses them between sections.
@@ -209,8 +293,16 @@ impl Packed {
                 let terms = kc.min(k - term);
                 // SAFETY: as above.
                 unsafe { fill(&self.terms, term, terms, places.term_a, places.term_b) };
+                if self.kept[1] {
+                    let at = self.ahead(1, column, columns, term);
+                    places.right = arrays.b.wrapping_add(at).cast_mut();
+                }
                 for row in (0..m).step_by(mb) {
                     let rows = mb.min(m - row);
+                    if self.kept[0] {
+                        let at = self.ahead(0, row, rows, term);
+                        places.left = arrays.a.wrapping_add(at).cast_mut();
+                    }
                     // SAFETY: as above.
                     unsafe {
                         fill(&self.rows, row, rows, places.row_a, places.row_c);
@@ -235,7 +327,7 @@ impl Packed {
                         columns,
                         terms,
                     };
-                    block.pack(token, row == 0 && self.right_in_place.is_none())?;
+                    block.pack(token, [self.packs(0), row == 0 && self.packs(1)])?;
                     block.compute(token)?;
                 }
             }
@@ -286,14 +378,11 @@ struct Side {
 }
 
 impl Block<'_> {
-    /// Packs the rows, and the columns when they are new.
-    fn pack(&self, token: &mut Token<'_>, columns_too: bool) -> Result<(), Interrupted> {
+    /// Packs the rows, the columns, or both.
+    fn pack(&self, token: &mut Token<'_>, [rows, columns]: [bool; 2]) -> Result<(), Interrupted> {
         let kernel = self.packed.kernel;
-        let left = match self.packed.left_in_place {
-            Some(_) => 0,
-            None => self.rows.div_ceil(kernel.mr),
-        };
-        let right = if columns_too {
+        let left = if rows { self.rows.div_ceil(kernel.mr) } else { 0 };
+        let right = if columns {
             self.columns.div_ceil(kernel.nr)
         } else {
             0

@@ -194,9 +194,11 @@ impl Plan {
             .map_or(&[], |constants| &constants.positions)
     }
 
-    /// Bytes that `prepare` makes from the constants.
+    /// Bytes that are kept of what `prepare` makes from the constants.
     pub fn prepared_bytes(&self) -> usize {
-        self.constants.as_ref().map_or(0, |constants| constants.bytes)
+        self.constants
+            .as_ref()
+            .map_or(0, |constants| constants.kept_bytes())
     }
 
     /// Multiplications and additions of one execution, as numpy and opt_einsum count them: what slices repeat counts

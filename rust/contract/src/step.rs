@@ -1,5 +1,6 @@
 //! One kernel call of a plan.
 
+use crate::ahead::PackAhead;
 use crate::gemm::Gemm;
 use crate::policy::{self, BatchPolicy};
 use crate::reference::Reference;
@@ -25,6 +26,8 @@ pub(crate) enum Target {
     Out,
     /// Scratch, from this byte on.
     Scratch(usize),
+    /// Memory for panels, from this byte on.
+    Panels(usize),
 }
 
 /// What a step computes.
@@ -32,6 +35,8 @@ pub(crate) enum Target {
 pub(crate) enum Kind {
     /// Products of matrices.
     Gemm { gemm: Box<Gemm>, inputs: [Source; 2] },
+    /// Panels of a factor that does not change.
+    Pack { ahead: Box<PackAhead>, input: Source },
     /// Products of elements.
     Multiply {
         nest: Nest<3>,
@@ -83,6 +88,8 @@ impl<T> Buffers<'_, T> {
             Target::Out => self.out,
             // SAFETY: as above.
             Target::Scratch(at) => unsafe { self.scratch.add(at) }.cast(),
+            // SAFETY: as above. Only steps that prepare constants write panels, and those have no other output.
+            Target::Panels(at) => unsafe { self.out.cast::<u8>().add(at) }.cast(),
         }
     }
 }
@@ -129,6 +136,7 @@ impl Step {
     pub(crate) fn retained_bytes(&self) -> usize {
         match &self.kind {
             Kind::Gemm { gemm, .. } => size_of::<Gemm>() + gemm.retained_bytes(),
+            Kind::Pack { .. } => size_of::<PackAhead>(),
             Kind::Multiply { nest, .. } => nest.axes().len() * 32,
             Kind::Copy { nest, .. } => nest.axes().len() * 24,
             Kind::Sum { sums, .. } => size_of::<Sums>() + sums.retained_bytes(),
@@ -142,6 +150,7 @@ impl Step {
     pub(crate) fn panel_bytes(&self) -> usize {
         match &self.kind {
             Kind::Gemm { gemm, .. } => gemm.panel_bytes(),
+            Kind::Pack { ahead, .. } => ahead.scratch_bytes(),
             _ => 0,
         }
     }
@@ -151,6 +160,7 @@ impl Step {
     pub(crate) fn room(&self, policy: BatchPolicy, budget: usize) -> usize {
         match &self.kind {
             Kind::Gemm { gemm, .. } => gemm.room(policy, budget),
+            Kind::Pack { ahead, .. } => ahead.scratch_bytes(),
             _ => 0,
         }
     }
@@ -183,6 +193,11 @@ impl Step {
                 let [a, b] = pair(*inputs);
                 // SAFETY: as above.
                 unsafe { gemm.run(token, policy, panels, a, b, target, alpha, beta)? };
+            }
+            Kind::Pack { ahead, input } => {
+                let [from, _] = pair([*input, *input]);
+                // SAFETY: as above; the target has the bytes of all panels.
+                unsafe { ahead.run(token, panels, from, target)? };
             }
             Kind::Multiply { nest, inputs, conj } => {
                 let [a, b] = pair(*inputs);
@@ -282,6 +297,7 @@ impl fmt::Display for Step {
                 write!(f, "product {gemm}")?;
                 write!(f, ", {} * {}", inputs[0], inputs[1])?;
             }
+            Kind::Pack { ahead, input } => write!(f, "{ahead}, {input}")?,
             Kind::Multiply { nest, inputs, .. } => {
                 write!(
                     f,
@@ -314,6 +330,7 @@ impl fmt::Display for Step {
         match self.target {
             Target::Out => write!(f, " -> out"),
             Target::Scratch(at) => write!(f, " -> scratch+{at}"),
+            Target::Panels(at) => write!(f, " -> panels+{at}"),
         }
     }
 }

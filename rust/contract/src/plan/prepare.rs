@@ -1,6 +1,6 @@
 //! Running what depends on constants alone, and the rest with what that made.
 
-use crate::constants::Constants;
+use crate::constants::{Constants, Place};
 use crate::plan::execute::with_element;
 use crate::policy::BatchPolicy;
 use crate::step::Buffers;
@@ -38,13 +38,13 @@ impl Plan {
             )
             .with("position", *missing));
         }
-        let prepared = Prepared::new(self.dtype, self.prepared_bytes())?;
+        let mut prepared = Prepared::new(self.dtype, self.constants.as_deref())?;
         let Some(constants) = &self.constants else {
             return Ok(prepared);
         };
-        let base = prepared.base();
         // SAFETY: passed on; the memory has the bytes that the steps were planned for.
-        with_element!(self.dtype, T => unsafe { run_constants::<T>(constants, token, &table, base) })?;
+        with_element!(self.dtype, T => unsafe { run_constants::<T>(constants, token, &table, prepared.bases()) })?;
+        prepared.settle(constants);
         Ok(prepared)
     }
 
@@ -76,7 +76,7 @@ impl Plan {
                 ),
             ));
         }
-        let entries: &[(usize, usize)] = self
+        let entries: &[(usize, Place)] = self
             .constants
             .as_ref()
             .map_or(&[], |constants| &constants.entries);
@@ -100,9 +100,8 @@ impl Plan {
                 *place = operand;
             }
         }
-        for &(entry, offset) in entries {
-            // SAFETY: an offset within the prepared memory.
-            table[entry] = unsafe { prepared.base().add(offset) };
+        for &(entry, place) in entries {
+            table[entry] = prepared.at(place);
         }
         // SAFETY: passed on; constants stand in the table where the plan's steps expect them.
         unsafe { self.execute_table(token, policy, scratch, table, out, alpha, beta) }
@@ -110,18 +109,18 @@ impl Plan {
 }
 
 /// # Safety
-/// The table has the constants, elements of `T`; `base` has the bytes that the steps were planned for.
+/// The table has the constants, elements of `T`; the bases have the bytes that the steps were planned for.
 unsafe fn run_constants<T: Element>(
     constants: &Constants,
     token: &mut Token<'_>,
     table: &[*const u8],
-    base: *mut u8,
+    (base, packed): (*mut u8, *mut u8),
 ) -> Result<()> {
     let policy = BatchPolicy::Auto;
     let buffers = Buffers::<T> {
         operands: table,
         scratch: base,
-        out: std::ptr::null_mut(),
+        out: packed.cast(),
     };
     let rooms = constants
         .steps

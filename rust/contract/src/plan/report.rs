@@ -130,7 +130,7 @@ impl fmt::Display for Plan {
                 f,
                 "constant operands {}, prepared in {} bytes",
                 listed(constants.positions.iter().copied()),
-                constants.bytes
+                constants.kept_bytes()
             )?;
             let made = constants.entries.iter().map(|&(entry, _)| entry);
             let made = listed(made.filter(|&entry| entry >= self.operands));

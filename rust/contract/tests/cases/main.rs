@@ -4,6 +4,7 @@ mod arrays;
 mod constants;
 mod labels;
 mod networks;
+mod panels;
 mod refusals;
 mod report;
 mod slicing;

@@ -503,7 +503,7 @@ impl<'a> Call<'a, '_> {
     }
 }
 
-/// An array converted in new memory of its own.
+/// An array converted in new memory of its own, whose axes lie as the array's do.
 pub(super) fn copy<'py>(
     py: Python<'py>,
     operation: &'static str,
@@ -513,6 +513,36 @@ pub(super) fn copy<'py>(
     let from = Strided::of(array);
     let strides = from.dense(1).0;
     let layout = from.is_stretched_nowhere().then_some(&strides[..]);
+    copy_in(py, operation, from, dtype, layout)
+}
+
+/// An array converted in new memory with those strides in bytes, which is of at most `BUDGET` bytes; nothing when it
+/// would be larger, or the strides are not those of a dense array.
+pub(super) fn small_copy<'py>(
+    py: Python<'py>,
+    operation: &'static str,
+    array: &Stored<'_>,
+    dtype: DType,
+    strides: &[isize],
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let from = Strided::of(array);
+    let like = Strided::scratch(dtype, std::ptr::null_mut(), &from.shape, strides.to_vec());
+    let (dense, bytes) = like.dense(dtype.size());
+    if bytes > BUDGET || bytes == 0 || !like.is_stretched_nowhere() || dense != strides {
+        return Ok(None);
+    }
+    let layout = rescaled(strides, dtype.size(), 1);
+    copy_in(py, operation, from, dtype, Some(&layout)).map(Some)
+}
+
+/// The array in new memory; `layout` has strides in elements.
+fn copy_in<'py>(
+    py: Python<'py>,
+    operation: &'static str,
+    from: Strided,
+    dtype: DType,
+    layout: Option<&[isize]>,
+) -> PyResult<Bound<'py, PyAny>> {
     // Belongs to no engine, so that nothing is kept for later.
     let (copy, data) = new_array(py, operation, dtype, &from.sizes(), layout, &BufferPool::new(0))?;
     let strides = match layout {

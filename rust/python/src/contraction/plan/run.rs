@@ -136,10 +136,65 @@ impl PyPlan {
             ..self.settings()
         };
         let stored: Vec<Stored<'_>> = arrays.iter().map(|array| Stored::plain(*array)).collect();
+        if let Some(result) = self.run_prepared(py, &stored, target, alpha, beta)? {
+            return Ok(result);
+        }
         self.with_constants(py, &stored, |all| {
             let all: Vec<ArrayView<'_>> = all.iter().map(|array| array.array).collect();
             contract_with(py, self.engine(py)?, OPERATION, &source, &all, target, &settings)
         })
+    }
+
+    /// Runs with what was made of the constants, after small operands were brought to the layout and the dtype of the
+    /// plan; nothing where they are large, or where the result has to be converted into an output.
+    fn run_prepared<'py>(
+        &self,
+        py: Python<'py>,
+        arrays: &[Stored<'_>],
+        target: Target<'_, 'py>,
+        alpha: Scalar,
+        beta: Scalar,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let is_new = matches!(target, Target::New);
+        let is_scalar = self.plan.output_shape().is_empty();
+        let fits = match &target {
+            Target::Out(_, out) => out.dtype == self.dtype && self.takes(out),
+            _ => self.result == self.dtype || !is_scalar,
+        };
+        if self.prepared.is_none() || !fits {
+            return Ok(None);
+        }
+        let mut copies = Vec::with_capacity(arrays.len());
+        for (operand, array) in self.free_operands().zip(arrays) {
+            // Halves are computed in float32 after they were rounded to halves.
+            if self.result != self.dtype && array.array.dtype != self.result {
+                return Ok(None);
+            }
+            let is_planned =
+                array.is_plain && array.array.dtype == self.dtype && operand.is_like(&array.array);
+            copies.push(if is_planned {
+                None
+            } else {
+                match converted::small_copy(py, OPERATION, array, self.dtype, &operand.strides)? {
+                    None => return Ok(None),
+                    copy => copy,
+                }
+            });
+        }
+        let mut views = Vec::with_capacity(arrays.len());
+        for (copy, array) in copies.iter().zip(arrays) {
+            views.push(match copy {
+                None => array.array,
+                Some(copy) => stored(copy)?.array,
+            });
+        }
+        // SAFETY: each operand is as planned, or was copied to be; the caller checked the output, whose shape and strides
+        // were compared right here.
+        let result = unsafe { self.run(py, &views, target, alpha, beta) }?;
+        if is_new && self.result != self.dtype {
+            return converted::copy(py, OPERATION, &stored(&result)?, self.result).map(Some);
+        }
+        Ok(Some(result))
     }
 
     fn free_operands(&self) -> impl Iterator<Item = &Operand> {
@@ -260,6 +315,16 @@ impl PyPlan {
             beta,
             ..self.settings()
         };
+        let target = match place {
+            Place::Out(object, stored) if stored.is_plain => Some(Target::Out(object, stored.array)),
+            Place::New => Some(Target::New),
+            _ => None,
+        };
+        if let Some(target) = target
+            && let Some(result) = self.run_prepared(py, arrays, target, alpha, beta)?
+        {
+            return Ok(result);
+        }
         self.with_constants(py, arrays, |all| {
             converted::contract(
                 py,
