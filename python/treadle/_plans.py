@@ -258,7 +258,8 @@ def make(
         else:
             read.append(_arrays.as_operand(value, "plan", position))
     unsaid = np.dtype(np.float64) if wanted is None else wanted
-    dtypes = tuple(unsaid if isinstance(operand, tuple) else operand.dtype for operand in read)
+    # Byte order is no part of what a plan is made for.
+    dtypes = tuple(unsaid if isinstance(operand, tuple) else operand.dtype.newbyteorder("=") for operand in read)
     if wanted is None:
         wanted = promote(dtypes, "plan")
     _arrays.check_dtype(wanted, "plan")

@@ -1,12 +1,12 @@
 //! Operands that do not change: what depends on them alone is computed once and kept.
 
+use crate::PlanRequest;
 use crate::lower::builder::Tensor;
 use crate::lower::schedule::{Schedule, Stage, preferred_order};
 use crate::lower::{Builder, Lowering, lies};
 use crate::step::{Kind, Source, Step, Target};
-use crate::{HeapScratch, PlanRequest, Scratch};
 use treadle_core::subscripts::{Bound, Label};
-use treadle_core::{DType, Error, ErrorCode, Result, sizes};
+use treadle_core::{Error, ErrorCode, Result, sizes};
 
 /// The part of a plan that is run once, by `Plan::prepare`.
 #[derive(Clone, Debug)]

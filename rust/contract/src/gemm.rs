@@ -241,7 +241,9 @@ impl Gemm {
                 (extent, strides)
             })
             .collect();
-        let total = bytes.checked_mul(items).filter(|&bytes| bytes <= isize::MAX as usize)?;
+        let total = bytes
+            .checked_mul(items)
+            .filter(|&bytes| bytes <= isize::MAX as usize)?;
         let ahead = PackAhead::new((**packed).clone(), factor, Nest::new(loops));
         self.batch = Nest::new(kept);
         Some((ahead, total))

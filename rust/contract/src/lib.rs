@@ -28,11 +28,11 @@ mod scratch;
 mod slicing;
 mod step;
 
-pub use prepared::Prepared;
 pub use matmul::{matmul, matmul_2d, matmul_of};
 pub use path::{OPTIMAL_OPERANDS, Optimize, Path, PathCost, StepCost, find_path, path_cost};
 pub use plan::Plan;
 pub use policy::{BatchPolicy, Decision, decide};
+pub use prepared::Prepared;
 pub use request::{OperandSpec, PlanRequest};
 pub use route::Route;
 pub use scratch::{HeapScratch, NoScratch, Scratch};

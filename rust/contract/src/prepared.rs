@@ -24,7 +24,8 @@ impl Prepared {
     /// Memory for the constants of a plan, not yet filled.
     pub(crate) fn new(dtype: DType, constants: Option<&Constants>) -> Result<Prepared> {
         let mut memory = [HeapScratch::new(), HeapScratch::new()];
-        let mut place = |at: usize, bytes: usize| match bytes {
+        let mut place = |at: usize, bytes: usize| {
+            match bytes {
             0 => Ok(std::ptr::null_mut()),
             _ => memory[at].take(bytes).map_err(|_| {
                 Error::new(
@@ -32,13 +33,14 @@ impl Prepared {
                     format!("{bytes} bytes for what depends on constants alone cannot be had; name fewer constants"),
                 )
             }),
+        }
         };
         Ok(Prepared {
             dtype,
             bytes: constants.map_or(0, Constants::kept_bytes),
             tensors: place(0, constants.map_or(0, |constants| constants.bytes))?,
             panels: place(1, constants.map_or(0, |constants| constants.panel_bytes))?,
-            memory: memory,
+            memory,
         })
     }
 

@@ -62,6 +62,7 @@ impl Settings<'_> {
 }
 
 /// Where the result goes.
+#[derive(Clone, Copy)]
 pub(super) enum Target<'a, 'py> {
     /// A new array.
     New,

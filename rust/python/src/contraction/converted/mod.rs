@@ -178,9 +178,15 @@ impl<'a> Call<'a, '_> {
         buffers.take(bytes).map_err(|error| self.fail(error))
     }
 
+    /// Whether the core reads an operand where it stands. Where it computes in a wider dtype than the result's, what a
+    /// caller brings is rounded to that first, as numpy does.
+    fn reads(&self, operand: &Strided) -> bool {
+        operand.is_in(self.core) && (operand.is_ours || self.core == self.result)
+    }
+
     /// The operand as the core reads it: as it is, or converted into that memory.
     fn converted(&self, operand: &Strided, room: Option<&Buffer>) -> Strided {
-        if operand.is_in(self.core) {
+        if self.reads(operand) {
             return operand.clone();
         }
         let (strides, _) = operand.dense(self.core.size());
@@ -224,7 +230,7 @@ impl<'a> Call<'a, '_> {
         let bytes: Vec<usize> = operands
             .iter()
             .map(|one| {
-                if one.is_in(core) {
+                if self.reads(one) {
                     0
                 } else {
                     one.dense(core.size()).1
@@ -326,7 +332,7 @@ impl<'a> Call<'a, '_> {
             .iter()
             .zip(&bound.inputs)
             .map(|(operand, labels)| {
-                let is_converted = !operand.is_in(core);
+                let is_converted = !self.reads(operand);
                 Footprint {
                     labels: operand.moving(labels).collect(),
                     bytes: if is_converted { core.size() } else { 0 },
@@ -441,7 +447,7 @@ impl<'a> Call<'a, '_> {
         let mut ops = Vec::new();
         if !settings.alpha.is_zero() {
             for ((from, to), is_fresh) in work.operands.iter().zip(&inputs).zip(work.is_fresh) {
-                if *is_fresh && !from.is_in(core) {
+                if *is_fresh && !self.reads(from) {
                     ops.push(Op::Cast(from.clone(), self.result, to.clone()));
                 }
             }

@@ -14,6 +14,8 @@ pub(super) struct Strided {
     pub(super) form: Form,
     /// Native byte order, aligned, strides of whole elements.
     pub(super) is_plain: bool,
+    /// Memory of ours, whose elements were rounded to the result's dtype or are sums.
+    pub(super) is_ours: bool,
     pub(super) data: Address<u8>,
     pub(super) shape: Vec<isize>,
     pub(super) strides: Vec<isize>,
@@ -27,6 +29,7 @@ impl Strided {
                 is_swapped: stored.is_swapped,
             },
             is_plain: stored.is_plain,
+            is_ours: false,
             data: Address(stored.array.data),
             shape: stored.array.shape().to_vec(),
             strides: stored.array.byte_strides().to_vec(),
@@ -38,6 +41,7 @@ impl Strided {
         Strided {
             form: Form::native(dtype),
             is_plain: true,
+            is_ours: true,
             data: Address(data),
             shape: shape.to_vec(),
             strides,
