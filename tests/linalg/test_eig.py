@@ -152,8 +152,20 @@ def test_larger_matrices(linalg: Any, n: int) -> None:
     rng = np.random.default_rng(n)
     for a in (normal(rng, (n, n), float), normal(rng, (n, n), complex), np.tril(normal(rng, (n, n), float))):
         check_eig(a, linalg.eig(a))
-    t, z = linalg.schur(a)
-    check_schur(a, t, z, real=True)
+        t, z = linalg.schur(a)
+        check_schur(a, t, z, real=a.dtype.kind == "f")
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128, np.float32])
+@pytest.mark.parametrize("n", [97, 170, 301])
+def test_chains_of_bulges_on_nasty_matrices(linalg: Any, dtype: Any, n: int) -> None:
+    """Orders whose active blocks go through windows, with chains of every length."""
+    for name, a in nasty(np.random.default_rng(n), n, dtype).items():
+        t, z = linalg.schur(a)
+        try:
+            check_schur(a, t, z, real=np.dtype(dtype).kind == "f")
+        except AssertionError as error:
+            raise AssertionError(name) from error
 
 
 def test_a_rotation_has_its_vectors_in_columns(linalg: Any) -> None:

@@ -8,6 +8,7 @@ pub(crate) mod column_loops;
 pub(crate) mod eigenvectors;
 pub(crate) mod fast;
 pub(crate) mod hessenberg;
+pub(crate) mod multishift;
 pub(crate) mod qr_iteration;
 pub(crate) mod reflection;
 pub(crate) mod schur;

@@ -1,9 +1,12 @@
-//! The QR iteration on a Hessenberg matrix, one bulge at a time: double shifts of real matrices, single shifts of complex ones.
+//! The QR iteration on a Hessenberg matrix: double shifts of real matrices, single shifts of complex ones; one bulge at a
+//! time, or with a team the chains of `multishift`.
 //!
 //! Francis (Computer Journal 4, 1961); deflation by the criterion of Ahues and Tisseur (LAPACK Working Note 122, 1997).
 //! Entries are at most about 1 on entry.
 
+use crate::crew::Crew;
 use crate::eig::column_loops::{from_right_2, from_right_3};
+use crate::eig::multishift::{self, Bulge, Room, Whole};
 use crate::eig::reflection::{from_left_2, from_left_3, reflection, three_columns, two_columns};
 use crate::eig::standard_block::{Larger, pair_of, standardise};
 use crate::failure::Failure;
@@ -16,8 +19,14 @@ const ITERATIONS: usize = 30;
 /// Iterations without deflation after which shifts are made up.
 const EXCEPTIONAL: usize = 10;
 
+/// The slots that help, and memory for windows where they pay.
+pub(crate) struct Team<'a, 'c, T> {
+    pub(crate) crew: &'a mut Crew<'c>,
+    pub(crate) room: Option<Room<'a, T>>,
+}
+
 /// What the iteration works on.
-pub(crate) struct Iteration<'a, T: Field> {
+pub(crate) struct Iteration<'a, 'c, T: Field> {
     /// The Hessenberg matrix, column-major; becomes (quasi-)triangular.
     pub(crate) h: &'a mut [T],
     pub(crate) n: usize,
@@ -25,6 +34,7 @@ pub(crate) struct Iteration<'a, T: Field> {
     pub(crate) whole: bool,
     /// What takes part in every rotation from the right, when it is wanted.
     pub(crate) z: Option<&'a mut [T]>,
+    pub(crate) team: Option<Team<'a, 'c, T>>,
 }
 
 /// One norm of the parts.
@@ -32,7 +42,12 @@ fn size<T: Field>(x: T) -> T::R {
     x.re().magnitude() + x.im().magnitude()
 }
 
-impl<T: Field> Iteration<'_, T> {
+impl<T: Field> Iteration<'_, '_, T> {
+    /// Asked once an iteration.
+    fn is_interrupted(&mut self) -> bool {
+        self.team.as_mut().is_some_and(|team| team.crew.is_interrupted())
+    }
+
     fn at(&self, row: usize, col: usize) -> T {
         self.h[row + col * self.n]
     }
@@ -86,18 +101,191 @@ impl<T: Field> Iteration<'_, T> {
     fn reach(&self, start: usize, top: usize) -> (usize, usize) {
         if self.whole { (0, self.n) } else { (start, top + 1) }
     }
+
+    /// Where windows pay: brings an active block to Schur form in one of them if it is small, and tells so; or sends a
+    /// chain of bulges through it. `shifts` makes the bulges from the last rows, `solve` is the iteration on a matrix of
+    /// its own, with the first row of the block.
+    fn in_windows<B: Bulge<T>>(
+        &mut self,
+        start: usize,
+        top: usize,
+        shifts: impl FnOnce(&mut [T], &mut [Option<B>]) -> usize,
+        solve: impl FnOnce(Iteration<'_, '_, T>) -> Result<(), Failure>,
+    ) -> Result<Windows, Failure> {
+        let (left, right) = self.reach(start, top);
+        let (n, order) = (self.n, top + 1 - start);
+        let Some(Team {
+            crew,
+            room: Some(room),
+        }) = &mut self.team
+        else {
+            return Ok(Windows::None);
+        };
+        let mut whole = Whole {
+            h: &mut *self.h,
+            z: self.z.as_deref_mut(),
+            n,
+            reach: left..right,
+        };
+        if multishift::is_alone(order) {
+            multishift::load(whole.h, n, start..top + 1, room);
+            let (block, done) = room.squares(order);
+            solve(Iteration {
+                h: block,
+                n: order,
+                whole: self.whole,
+                z: self.whole.then_some(done),
+                team: None,
+            })?;
+            // Without the whole form nobody looks at this block again.
+            if self.whole {
+                multishift::store(&mut whole, start..top + 1, room, crew)?;
+            }
+            return Ok(Windows::Finished);
+        }
+        let count = multishift::bulges(order) * 2;
+        let square = room.square(count);
+        for (column, col) in square.chunks_exact_mut(count).zip(top + 1 - count..) {
+            column.copy_from_slice(&whole.h[top + 1 - count + col * n..top + 1 + col * n]);
+        }
+        let mut bulges = [const { None }; 2 * multishift::MOST];
+        let found = shifts(square, &mut bulges[..count]);
+        if found == 0 {
+            return Ok(Windows::None);
+        }
+        multishift::sweep(&mut whole, start..top + 1, &bulges[..found], room, crew)?;
+        Ok(Windows::Swept)
+    }
 }
 
-impl<R: RealNumber> Iteration<'_, R> {
+/// What was done in windows.
+enum Windows {
+    None,
+    Finished,
+    Swept,
+}
+
+/// A pair of shifts of a real matrix: two real numbers, or conjugates.
+#[derive(Clone, Copy)]
+struct Pair<R>([(R, R); 2]);
+
+impl<R: RealNumber> Bulge<R> for Pair<R> {
+    const SPAN: usize = 3;
+
+    fn first(&self, corner: &[R], leading: usize) -> [R; 3] {
+        first_column(corner, leading, self.0)
+    }
+}
+
+/// A shift of a complex matrix.
+#[derive(Clone, Copy)]
+struct Single<T>(T);
+
+impl<T: Field> Bulge<T> for Single<T> {
+    const SPAN: usize = 2;
+
+    fn first(&self, corner: &[T], _leading: usize) -> [T; 3] {
+        [corner[0] - self.0, corner[1], T::ZERO]
+    }
+}
+
+/// Pairs of shifts from the last rows of a real matrix, one after the other.
+fn pairs_of<R: RealNumber>(square: &mut [R], pairs: &mut [Option<Pair<R>>]) -> usize {
+    let order = pairs.len();
+    let zero = <R as Element>::ZERO;
+    let (mut re, mut im) = ([zero; 2 * multishift::MOST], [zero; 2 * multishift::MOST]);
+    let found = Iteration {
+        h: square,
+        n: order,
+        whole: false,
+        z: None,
+        team: None,
+    }
+    .run_real(0..order, &mut re[..order], &mut im[..order]);
+    if found.is_err() {
+        return 0;
+    }
+    let mut count = 0;
+    let mut alone = None;
+    let mut at = 0;
+    while at < order {
+        let own = (re[at], im[at]);
+        let pair = if im[at] != zero {
+            at += 1;
+            Some([own, (own.0, -own.1)])
+        } else {
+            match alone.take() {
+                None => {
+                    alone = Some(own);
+                    None
+                }
+                Some(other) => Some([other, own]),
+            }
+        };
+        at += 1;
+        if let Some(pair) = pair {
+            pairs[count] = Some(Pair(pair));
+            count += 1;
+        }
+    }
+    count
+}
+
+/// Shifts from the last rows of a complex matrix.
+fn singles_of<T: Field>(square: &mut [T], singles: &mut [Option<Single<T>>]) -> usize {
+    let order = singles.len();
+    let mut w = [T::ZERO; 2 * multishift::MOST];
+    let found = Iteration {
+        h: square,
+        n: order,
+        whole: false,
+        z: None,
+        team: None,
+    }
+    .run_complex(0..order, &mut w[..order]);
+    if found.is_err() {
+        return 0;
+    }
+    // A chain of so many bulges of two rows takes as many rows as one of pairs.
+    let count = order * 3 / 4;
+    for (single, &shift) in singles.iter_mut().zip(&w[order - count..order]) {
+        *single = Some(Single(shift));
+    }
+    count
+}
+
+/// A multiple of the first column of `(H - s_0)(H - s_1)` for the matrix that begins at `corner`.
+fn first_column<R: RealNumber>(corner: &[R], leading: usize, shifts: [(R, R); 2]) -> [R; 3] {
+    let zero = <R as Element>::ZERO;
+    let [(re_0, im_0), (re_1, im_1)] = shifts;
+    let (a, b) = (corner[0], corner[leading]);
+    let (c, d) = (corner[1], corner[1 + leading]);
+    let below = corner[2 + leading];
+    let scale = (a - re_1).magnitude() + im_1.magnitude() + c.magnitude();
+    if scale == zero {
+        return [zero; 3];
+    }
+    let c_part = c / scale;
+    let mut v = [
+        c_part * b + (a - re_0) * ((a - re_1) / scale) - im_0 * (im_1 / scale),
+        c_part * (a + d - re_0 - re_1),
+        c_part * below,
+    ];
+    let sum = v[0].magnitude() + v[1].magnitude() + v[2].magnitude();
+    if sum > zero {
+        v = v.map(|x| x / sum);
+    }
+    v
+}
+
+impl<R: RealNumber> Iteration<'_, '_, R> {
     /// Real matrices: `h` becomes quasi-triangular with blocks of two in standard form.
     pub(crate) fn run_real(
         &mut self,
         active: Range<usize>,
         re: &mut [R],
         im: &mut [R],
-        interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(), Failure> {
-        let n = self.n;
         let zero = <R as Element>::ZERO;
         let low = active.start;
         let mut end = active.end;
@@ -121,11 +309,25 @@ impl<R: RealNumber> Iteration<'_, R> {
             if left == 0 {
                 return Err(Failure::NotConverged);
             }
-            if n >= 64 && interrupted() {
+            if self.is_interrupted() {
                 return Err(Failure::Interrupted);
             }
             left -= 1;
             stalled += 1;
+            if stalled % EXCEPTIONAL != 0 {
+                let (re, im) = (&mut re[start..end], &mut im[start..end]);
+                match self.in_windows(start, top, pairs_of, |mut block| {
+                    block.run_real(0..block.n, re, im)
+                })? {
+                    Windows::None => {}
+                    Windows::Finished => {
+                        end = start;
+                        stalled = 0;
+                        continue;
+                    }
+                    Windows::Swept => continue,
+                }
+            }
             let (mut a, mut b, mut c, mut d) = (
                 self.at(top - 1, top - 1),
                 self.at(top - 1, top),
@@ -195,7 +397,7 @@ impl<R: RealNumber> Iteration<'_, R> {
     fn double_shift(&mut self, start: usize, top: usize, shifts: [(R, R); 2]) {
         let n = self.n;
         let (left, right) = self.reach(start, top);
-        let mut v = self.first_column(start, shifts);
+        let mut v = first_column(&self.h[start + start * n..], n, shifts);
         for k in start..top {
             let len = 3.min(top - k + 1);
             let (v, tau) = {
@@ -236,30 +438,6 @@ impl<R: RealNumber> Iteration<'_, R> {
             }
         }
     }
-
-    /// A multiple of the first column of `(H - s_0)(H - s_1)`, from `start` on.
-    pub(crate) fn first_column(&self, start: usize, shifts: [(R, R); 2]) -> [R; 3] {
-        let zero = <R as Element>::ZERO;
-        let [(re_0, im_0), (re_1, im_1)] = shifts;
-        let (a, b) = (self.at(start, start), self.at(start, start + 1));
-        let (c, d) = (self.at(start + 1, start), self.at(start + 1, start + 1));
-        let below = self.at(start + 2, start + 1);
-        let scale = (a - re_1).magnitude() + im_1.magnitude() + c.magnitude();
-        if scale == zero {
-            return [zero; 3];
-        }
-        let c_part = c / scale;
-        let mut v = [
-            c_part * b + (a - re_0) * ((a - re_1) / scale) - im_0 * (im_1 / scale),
-            c_part * (a + d - re_0 - re_1),
-            c_part * below,
-        ];
-        let sum = v[0].magnitude() + v[1].magnitude() + v[2].magnitude();
-        if sum > zero {
-            v = v.map(|x| x / sum);
-        }
-        v
-    }
 }
 
 /// `[x y] = [x y] [c -s; s c]` on two columns.
@@ -277,14 +455,9 @@ fn rotate_columns<R: RealNumber>(
     }
 }
 
-impl<T: Field> Iteration<'_, T> {
+impl<T: Field> Iteration<'_, '_, T> {
     /// Complex matrices: `h` becomes triangular.
-    pub(crate) fn run_complex(
-        &mut self,
-        active: Range<usize>,
-        w: &mut [T],
-        interrupted: &mut dyn FnMut() -> bool,
-    ) -> Result<(), Failure> {
+    pub(crate) fn run_complex(&mut self, active: Range<usize>, w: &mut [T]) -> Result<(), Failure> {
         let low = active.start;
         let mut end = active.end;
         let mut left = ITERATIONS * active.len().max(10);
@@ -301,11 +474,25 @@ impl<T: Field> Iteration<'_, T> {
             if left == 0 {
                 return Err(Failure::NotConverged);
             }
-            if self.n >= 64 && interrupted() {
+            if self.is_interrupted() {
                 return Err(Failure::Interrupted);
             }
             left -= 1;
             stalled += 1;
+            if stalled % EXCEPTIONAL != 0 {
+                let w = &mut w[start..end];
+                match self.in_windows(start, top, singles_of, |mut block| {
+                    block.run_complex(0..block.n, w)
+                })? {
+                    Windows::None => {}
+                    Windows::Finished => {
+                        end = start;
+                        stalled = 0;
+                        continue;
+                    }
+                    Windows::Swept => continue,
+                }
+            }
             let shift = if stalled % (2 * EXCEPTIONAL) == 0 {
                 self.at(start, start) + T::from_real(T::R::of(0.75) * size(self.at(start + 1, start)))
             } else if stalled % EXCEPTIONAL == 0 {

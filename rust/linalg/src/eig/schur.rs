@@ -3,7 +3,8 @@
 use crate::cost;
 use crate::crew::Crew;
 use crate::eig::hessenberg;
-use crate::eig::qr_iteration::Iteration;
+use crate::eig::multishift;
+use crate::eig::qr_iteration::{Iteration, Team};
 use crate::failure::Failure;
 use crate::field::Field;
 use crate::matrices::{Matrices, Part, View, fill_nan, store_rows};
@@ -24,7 +25,7 @@ pub(crate) fn scratch<T: Field>(n: usize) -> StackReq {
     StackReq::all_of(&[
         need::<T>(hessenberg::factor_len(n)),
         need::<T>(n),
-        hessenberg::scratch::<T>(n),
+        StackReq::any_of(&[hessenberg::scratch::<T>(n), multishift::scratch::<T>(n)]),
     ])
 }
 
@@ -40,6 +41,14 @@ pub(crate) fn as_real_mut<T: Field>(x: &mut [T]) -> &mut [T::R] {
     assert!(T::IS_REAL);
     // SAFETY: a real type is its own real type.
     unsafe { std::slice::from_raw_parts_mut(x.as_mut_ptr().cast(), x.len()) }
+}
+
+/// As `as_real`.
+fn as_real_team<'a, 'c, T: Field>(team: Team<'a, 'c, T>) -> Team<'a, 'c, T::R> {
+    Team {
+        crew: team.crew,
+        room: team.room.map(|room| room.map(as_real_mut)),
+    }
 }
 
 /// A matrix on its way to Schur form.
@@ -81,17 +90,21 @@ pub(crate) fn iterate<T: Field>(
         w[j] = h[j + j * n];
         w_im[j] = <T::R as Element>::ZERO;
     }
-    let mut interrupted = || crew.as_deref_mut().is_some_and(Crew::is_interrupted);
+    let team = crew.map(|crew| Team {
+        crew,
+        room: multishift::Room::cut(stack, n),
+    });
     if T::IS_REAL {
         Iteration {
             h: as_real_mut(h),
             n,
             whole,
             z: z.map(as_real_mut),
+            team: team.map(as_real_team),
         }
-        .run_real(active, as_real_mut(w), w_im, &mut interrupted)
+        .run_real(active, as_real_mut(w), w_im)
     } else {
-        Iteration { h, n, whole, z }.run_complex(active, w, &mut interrupted)
+        Iteration { h, n, whole, z, team }.run_complex(active, w)
     }
 }
 
