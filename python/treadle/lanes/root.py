@@ -111,7 +111,7 @@ class Root:
         self._post()
         if self._machine.settled:
             return
-        self._sleeper.rest(busy=busy, transfers=self._wire is not None and self._wire.transfers)
+        self._sleeper.rest(busy=busy, pending=0 if self._wire is None else self._wire.pending)
 
     @property
     def is_settled(self) -> bool:
