@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 
 from .exceptions import ArgumentError, PmapError
 from .lanes import transfer
+from .lanes.call import refuse_inside, world_of
 from .lanes.outcome import describe
 from .lanes.preflight import Options, agree, check_threads, duplicate, wait_for
 from .lanes.rank import Interrupts
-from .lanes.ranks import aborting, refuse_inside, world_of
+from .lanes.ranks import aborting
 from .lanes.wire import Packed, pack, unpack
 
 __all__ = ["broadcast", "gather", "scatter"]

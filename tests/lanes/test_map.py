@@ -111,6 +111,34 @@ def test_the_iterator_is_advanced_by_the_calling_thread_and_a_bounded_number_ahe
     assert threads == {threading.get_ident()}
 
 
+@pytest.mark.parametrize("count", [1, 3, 100, 5000])
+def test_short_items_are_read_in_larger_portions_and_an_error_of_the_source_keeps_its_index(make_lanes, count):
+    """C-LAN-03: a bounded number ahead however short the items; what was read before an error is done."""
+    lanes, read, most, started = make_lanes(count=2), 0, 0, 0
+
+    def source(end):
+        nonlocal read, most
+        for item in range(count):
+            read = item + 1
+            most = max(most, read - started)
+            yield item
+        if end is not None:
+            raise end
+
+    def body(item, engine):
+        nonlocal started
+        started += 1
+        return -item
+
+    assert td.map_in_lanes(body, source(None), lanes) == [-item for item in range(count)]
+    assert 1 <= most <= 33 * 2 + 2
+    own, started = OSError("the source"), 0
+    with pytest.raises(td.LaneTaskError) as caught:
+        td.map_in_lanes(body, source(own), lanes)
+    assert (caught.value.index, caught.value.__cause__) == (count, own)
+    assert started == count
+
+
 def test_an_infinite_iterable_ends_with_the_first_failure(lanes):
     """C-LAN-03: itertools.count starts at once and ends early."""
     with pytest.raises(td.LaneTaskError) as caught:

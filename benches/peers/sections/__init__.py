@@ -12,6 +12,7 @@ from sections.linalg import FACTORISATIONS
 from sections.memory import Memory
 from sections.network import Networks
 from sections.products import Batches, Gemm, Small
+from sections.ranks import Ranks
 from sections.taken import Taken
 from sections.tccg import Tccg
 from sections.thin import Thin
@@ -30,6 +31,7 @@ SECTIONS: tuple[Section, ...] = (
     Memory(),
     *FACTORISATIONS,
     Lanes(),
+    Ranks(),
     Import(),
     Team(),
 )

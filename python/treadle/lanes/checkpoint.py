@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import struct
+import sys
 import threading
 import time
 import warnings
@@ -35,6 +36,8 @@ HEADER = struct.Struct("<19sI8sI")
 RECORD = struct.Struct("<4sQQ16s16sI")
 MARK = b"\xf5TRr"
 PIECE = 1 << 24
+#: Where the files of this package are, and what may stand between them.
+_INSIDE = (str(Path(__file__).parents[1]) + os.sep, contextlib.__file__)
 
 
 def digest_of(pickled: Any) -> bytes:
@@ -240,7 +243,7 @@ class Checkpoint:
             warnings.warn(
                 f"the file system of the checkpoint {self.path!r} has no locks, so nothing keeps a second process from it",
                 TreadleWarning,
-                stacklevel=7,
+                stacklevel=_outside(),
             )
         elif not held:
             raise LaneError(
@@ -356,10 +359,18 @@ class Checkpoint:
                 os.close(folder)
 
     def _warn(self, what: str) -> None:
-        warnings.warn(f"the checkpoint {self.path!r} {what}", TreadleWarning, stacklevel=8)
+        warnings.warn(f"the checkpoint {self.path!r} {what}", TreadleWarning, stacklevel=_outside())
 
     def _no_checkpoint(self) -> LaneError:
         return LaneError(f"{self.path!r} is no checkpoint of treadle; it is left as it is", path=self.path)
+
+
+def _outside() -> int:
+    """Return the ``stacklevel`` of the first caller that is not in this package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _write_all(descriptor: int, data: memoryview) -> None:

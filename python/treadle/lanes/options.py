@@ -8,13 +8,12 @@ import os
 import sys
 from typing import Any
 
-from ..exceptions import ArgumentError, UnsupportedError
+from ..exceptions import ArgumentError
 from .progress import Progress, progress_of
 
 __all__ = [
     "Progress",
     "check_callable",
-    "check_checkpoint",
     "check_deadline",
     "check_on_error",
     "check_path",
@@ -76,12 +75,6 @@ def check_window(window: Any, lanes: int) -> int:
     if count < 1:
         raise ArgumentError(f"window is {count}; it must be at least 1")
     return min(count, sys.maxsize)
-
-
-def check_checkpoint(checkpoint: Any) -> None:
-    """Refuse checkpoints, which do not exist yet."""
-    if checkpoint is not None:
-        raise UnsupportedError("checkpoint is not available in this version; pass checkpoint=None")
 
 
 def check_path(checkpoint: Any) -> None:

@@ -157,6 +157,9 @@ class Verdict:
         self.other = other
         #: The exception behind it, on the rank where it happened.
         self.cause: BaseException | None = None
+        #: Fields of it, and a note on what every rank raises, for this rank alone.
+        self.fields: dict[str, Any] = {}
+        self.note: str | None = None
 
     @property
     def is_error(self) -> bool:
@@ -174,8 +177,15 @@ class Verdict:
             # An item may have failed here and its handler on the root; what every rank was told decides.
             candidates = (self.failed, own.get(failed[0]))
             known = next((k for k in candidates if k is not None and k.told[:2] == (failed[5], failed[6])), None)
-            raise (known or Failed.of(failed)).raised()
+            raised = (known or Failed.of(failed)).raised()
+            if self.note is not None:
+                raised.add_note(self.note)
+            raise raised
         if other is not None:
             name, message, fields = other
-            made = {"PmapError": PmapError, "LaneCancelledError": LaneCancelledError}[name](message, **fields)
+            made = {"PmapError": PmapError, "LaneCancelledError": LaneCancelledError}[name](
+                message, **{**self.fields, **fields}
+            )
+            if self.note is not None:
+                made.add_note(self.note)
             raise made from self.cause

@@ -83,11 +83,11 @@ def agree(comm: Any, check: Callable[[], Options]) -> list[bytes]:
     Exception
         On every rank the same: what every check raised alike, or a ``PmapError`` that names the first rank.
     """
-    own: Exception | None = None
+    own: BaseException | None = None
     options: Options | None = None
     try:
         options = check()
-    except Exception as error:
+    except BaseException as error:  # Ctrl-C while a checkpoint is read, too: the others wait for this rank's word
         own = error
     digest = hashlib.sha256(repr(options).encode()).digest()[:16]
     record = np.frombuffer(bytes([own is None]) + digest + own_card(), np.uint8)
@@ -98,15 +98,23 @@ def agree(comm: Any, check: Callable[[], Options]) -> list[bytes]:
     # Something is wrong, and every rank knows it; the texts follow.
     said = None
     if own is not None:
-        said = (type(own).__qualname__, str.__str__(str(own)), getattr(own, "kind", None) or "preflight")
+        said = (
+            type(own).__qualname__,
+            str.__str__(str(own)),
+            getattr(own, "kind", None) or "preflight",
+            getattr(own, "index", None),
+        )
     told = [pickle.loads(data) for data in exchange(comm, pickle.dumps((said, _plain(options))))]
     failed = [other for other, (error, _) in enumerate(told) if error is not None]
     if failed:
         first = failed[0]
-        name, text, kind = told[first][0]
+        name, text, kind, index = told[first][0]
+        if own is not None and not isinstance(own, Exception):
+            raise own
         if own is not None and len(failed) == len(told) and all(error == told[0][0] for error, _ in told):
             raise own
-        raise PmapError(f"rank {first} cannot take part: {name}: {text}", kind=kind, rank=first) from own
+        message = f"rank {first} cannot take part: {name}: {text}"
+        raise PmapError(message, kind=kind, index=index, rank=first) from own
     for other, (_, others) in enumerate(told):
         for (name, value), (_, first_value) in zip(others, told[0][1], strict=True):
             if value != first_value:

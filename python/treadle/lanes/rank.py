@@ -18,7 +18,10 @@ from .wire import Arrived, Packed, Wire, pack, unpack, weight
 #: The coordinator sleeps between these, the longer the longer nothing happens: about a twentieth of that time.
 SHORTEST_SLEEP, LONGEST_SLEEP, LONGER = 50e-6, 5e-3, 1.05
 #: Before it sleeps it looks so often whether something has come, once something has.
-EAGER_LOOKS, EAGER_TRANSFERS = 20, 2000
+EAGER_LOOKS = 20
+#: And for so many seconds while its own lanes have nothing to do, or while bytes are on their way, which MPI moves only
+#: while it is called: so long, and as long as they take at this rate.
+EAGER_IDLE, EAGER_TRANSFER, SLOWEST_BYTES = 200e-6, 20e-3, 200e6
 
 #: An item that a lane has done: its index, how it ended, its value or failure, the value as it travels, the seconds.
 Ended = tuple[int, int, Any, "Packed | None", float]
@@ -232,19 +235,30 @@ class Sleeper:
         self._lodge = lodge
         self._next = SHORTEST_SLEEP
         self._looks = 0
+        self._since = 0.0
 
-    def rest(self, *, busy: bool, transfers: bool) -> None:
-        """Sleep unless something just happened."""
+    def rest(self, *, busy: bool, pending: int) -> None:
+        """Sleep unless something just happened; ``pending`` bytes are on their way."""
         if busy:
             self._next, self._looks = SHORTEST_SLEEP, 0
             return
         self._looks += 1
-        if self._looks <= (EAGER_TRANSFERS if transfers else EAGER_LOOKS):
+        if self._looks <= EAGER_LOOKS:
+            if self._looks == 1:
+                self._since = time.monotonic()
             time.sleep(0)
             return
-        if self._lodge is None:
+        lodge = self._lodge
+        if pending:
+            eager = EAGER_TRANSFER + pending / SLOWEST_BYTES
+        else:
+            eager = EAGER_IDLE if lodge is None or lodge.is_idle else 0.0
+        if eager and time.monotonic() - self._since < eager:
+            time.sleep(0)
+            return
+        if lodge is None:
             time.sleep(self._next)
-        elif self._lodge.rest(self._next):
+        elif lodge.rest(self._next):
             self._next, self._looks = SHORTEST_SLEEP, 0
             return
         self._next = min(self._next * LONGER, LONGEST_SLEEP)
@@ -312,7 +326,7 @@ class Worker:
             wire.post(machine.outbox())
             wire.settle()
             if not machine.over:
-                sleeper.rest(busy=busy, transfers=wire.transfers)
+                sleeper.rest(busy=busy, pending=wire.pending)
         closed = machine.closed()
         assert closed is not None
         self._end_lanes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -12,19 +13,11 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from .. import _native
-from .options import Progress, check_window, progress_of
+from ..exceptions import LaneError
+from .call import Call, entered
+from .options import Progress, progress_of
 from .rank import Interrupts
-from .ranks import (
-    Call,
-    aborting,
-    as_worker,
-    entered,
-    joined,
-    raise_alike,
-    refuse_inside,
-    root_of,
-    world_of,
-)
+from .ranks import aborting, alone_refused, as_worker, joined, raise_alike, root_of
 from .root import Root
 from .streaming import imap_in_lanes
 
@@ -57,7 +50,7 @@ def ipmap_lanes(
     retries: int = 0,
     deadline: float | None = None,
     progress: bool | Progress | Any = False,
-    checkpoint: Any = None,
+    checkpoint: str | bytes | os.PathLike[Any] | None = None,
 ) -> Iterator[R]:
     """Call ``fn(item, engine)`` for every item over the lanes of every rank, and give the results one by one on the root.
 
@@ -101,26 +94,11 @@ def ipmap_lanes(
     ...         list(itertools.islice(squares, 4))
     [0, 1, 4, 9]
     """
-    refuse_inside()
-    world = world_of(comm)
-    call = Call(
-        fn=fn,
-        items=items,
-        lanes=lanes,
-        root=root,
-        root_computes=root_computes,
-        batch_size=batch_size,
-        prefetch=prefetch,
-        on_error=on_error,
-        retries=retries,
-        deadline=deadline,
-        progress=progress,
-        checkpoint=checkpoint,
-        all_ranks=False,
-        window=None if window is None else check_window(window, 1),
-    )
-    if world is None or world.Get_size() == 1:
-        call.check(0, 1)
+    call = Call(**locals())
+    if call.world is not None:
+        return RankStream(call, call.world)
+    call.check(0, 1)
+    try:
         return imap_in_lanes(
             fn,
             call.iterator,
@@ -130,8 +108,12 @@ def ipmap_lanes(
             progress=progress,
             retries=call.retries,
             deadline=call.deadline,
+            checkpoint=checkpoint,
         )
-    return RankStream(call, world)
+    except LaneError as error:
+        if checkpoint is None:
+            raise
+        raise alone_refused(error) from error
 
 
 class RankStream(Generic[R]):

@@ -2,53 +2,29 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from .. import _native
-from ..exceptions import ArgumentError, EngineClosedError, LaneError, PmapError
+from ..exceptions import LaneError, PmapError
 from . import severed
-from .local import check_lanes
-from .options import (
-    Progress,
-    check_callable,
-    check_checkpoint,
-    check_deadline,
-    check_on_error,
-    check_retries,
-    length_of,
-    progress_of,
-)
+from .call import Call, entered
+from .options import Progress, progress_of
 from .outcome import Verdict, describe, received, shared
 from .preflight import Options, agree, check_threads, duplicate, exchange
 from .presence import Presence
 from .rank import Interrupts, Lodge, Worker
-from .recording import Recording
+from .recorder import Recorder
 from .root import Root, breach
 from .transfer import broadcast
 from .wire import Wire, pack, unpack
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-#: What the launchers of MPI jobs set for each rank.
-_LAUNCHED = (
-    "PMI_RANK",
-    "PMI_SIZE",
-    "PMIX_RANK",
-    "OMPI_COMM_WORLD_SIZE",
-    "MV2_COMM_WORLD_SIZE",
-    "MPI_LOCALNRANKS",
-    "ALPS_APP_PE",
-)
-
-#: True while this process is inside a map across ranks.
-_active = False
 
 
 def pmap_lanes(
@@ -65,7 +41,7 @@ def pmap_lanes(
     retries: int = 0,
     deadline: float | None = None,
     progress: bool | Progress | Any = False,
-    checkpoint: Any = None,
+    checkpoint: str | bytes | os.PathLike[Any] | None = None,
     all_ranks: bool = False,
 ) -> list[R] | None:
     """Call ``fn(item, engine)`` for every item, over the lanes of every rank of an MPI communicator.
@@ -96,8 +72,12 @@ def pmap_lanes(
     on_error : {"raise", "return"} or callable, optional
         As in :func:`map_in_lanes`. A callable runs on the root. An exception that cannot be pickled comes from
         another rank as a ``LaneTaskError`` with its type, text and traceback.
-    retries, deadline, progress, checkpoint
+    retries, deadline, progress
         As in :func:`map_in_lanes`; progress is shown on the root.
+    checkpoint : path, optional
+        As in :func:`map_in_lanes`, and the same files: a run with other ranks, lanes or batches, or by
+        :func:`map_in_lanes`, goes on where this one stopped. It counts on the root, which alone reads and writes it:
+        each result when it arrives. Items whose results are in it are not sent.
     all_ranks : bool, optional
         Return the list on every rank.
 
@@ -115,7 +95,9 @@ def pmap_lanes(
         The deadline is over, or somebody cancelled the map.
     PmapError
         ``kind`` is "reentrant" (called from inside a map), "preflight" (the ranks do not agree, or one cannot take
-        part), "wire" (an item or a result cannot travel; ``index`` tells which) or "protocol".
+        part; a checkpoint is in use, or of other items), "wire" (an item or a result cannot travel; ``index`` tells
+        which) or "protocol" (also when the checkpoint or the progress callback failed; on the root ``results`` holds
+        what the file did not take, by index).
 
     Notes
     -----
@@ -130,143 +112,11 @@ def pmap_lanes(
     ...     td.pmap_lanes(lambda item, engine: item + 1, [1, 2, 3], lanes)
     [2, 3, 4]
     """
-    refuse_inside()
-    world = world_of(comm)
-    call = Call(
-        fn=fn,
-        items=items,
-        lanes=lanes,
-        root=root,
-        root_computes=root_computes,
-        batch_size=batch_size,
-        prefetch=prefetch,
-        on_error=on_error,
-        retries=retries,
-        deadline=deadline,
-        progress=progress,
-        checkpoint=checkpoint,
-        all_ranks=all_ranks,
-    )
+    call = Call(**locals())
     with entered():
-        if world is None or world.Get_size() == 1:
+        if call.world is None:
             return _alone(call)
-        return _together(call, world)
-
-
-def refuse_inside() -> None:
-    """Refuse a call from inside a map."""
-    if _active or _native.current_lane() is not None:
-        raise PmapError(
-            "a map across ranks was started from inside a map; the other ranks are not here to take part. "
-            "Use map_in_lanes over other lanes",
-            kind="reentrant",
-        )
-
-
-@contextmanager
-def entered() -> Iterator[None]:
-    """Be inside a map across ranks."""
-    global _active
-    _active = True
-    try:
-        yield
-    finally:
-        _active = False
-
-
-class Call:
-    """The arguments of one call."""
-
-    def __init__(self, **given: Any) -> None:
-        self.__dict__.update(given)
-        #: Where results are looked for and put; none without a checkpoint.
-        self.recording: Recording | None = None
-
-    fn: Any
-    items: Any
-    lanes: Any
-    root: Any
-    root_computes: Any
-    batch_size: Any
-    prefetch: Any
-    on_error: Any
-    retries: Any
-    deadline: Any
-    progress: Any
-    checkpoint: Any
-    all_ranks: Any
-    #: Of a stream: how many items may be in flight.
-    window: int | None = None
-
-    def check(self, rank: int, size: int) -> None:
-        """Refuse what this rank can see to be wrong."""
-        check_callable(self.fn)
-        check_on_error(self.on_error)
-        check_checkpoint(self.checkpoint)
-        self.retries = check_retries(self.retries)
-        self.deadline = check_deadline(self.deadline)
-        self.root = operator.index(self.root)
-        if not 0 <= self.root < size:
-            raise ArgumentError(f"root is {self.root}, and the ranks are 0 to {size - 1}")
-        if self.batch_size != "auto":
-            try:
-                self.batch_size = operator.index(self.batch_size)
-            except TypeError:
-                raise ArgumentError(f"batch_size is {self.batch_size!r}; valid are 'auto' and an integer") from None
-            if self.batch_size < 1:
-                raise ArgumentError(f"batch_size is {self.batch_size}; it must be at least 1")
-        check_lanes(self.lanes)
-        if self.lanes.closed:
-            raise LaneError("the lanes were closed; make new Lanes over open engines")
-        if self.lanes.busy:
-            raise LaneError("another run is using these lanes; wait for it, or make other Lanes over other engines")
-        for index, engine in enumerate(self.lanes.engines):
-            if engine.state == "closed":
-                raise EngineClosedError(f"engines[{index}] of the lanes was closed", index=index)
-        if rank == self.root:
-            if self.items is None:
-                raise ArgumentError(f"items is None on rank {rank}, the root; the items count there")
-            self.total = length_of(self.items)
-            self.iterator = iter(self.items)
-
-    total: int | None
-    iterator: Iterator[Any]
-    #: The error after which the communicator cannot be freed.
-    severed: PmapError | None = None
-
-    def options(self) -> Options:
-        """Return what must be the same on every rank."""
-        how = self.on_error if isinstance(self.on_error, str) else "a callable"
-        return (
-            ("root", self.root),
-            ("root_computes", bool(self.root_computes)),
-            ("batch_size", self.batch_size),
-            ("prefetch", bool(self.prefetch)),
-            ("on_error", how),
-            ("retries", self.retries),
-            ("deadline", self.deadline),
-            ("all_ranks", bool(self.all_ranks)),
-        )
-
-
-def world_of(comm: Any) -> Any:
-    """Return the communicator, or None for a world of one that needs no MPI."""
-    if comm is None:
-        if "mpi4py.MPI" not in sys.modules and not any(name in os.environ for name in _LAUNCHED):
-            return None
-        try:
-            from mpi4py import MPI
-        except (ImportError, RuntimeError) as error:
-            raise PmapError(
-                f"the process was started by an MPI launcher, and mpi4py cannot be used: {error}; "
-                f"pip install mpi4py and an MPI library, or start it without mpiexec",
-                kind="preflight",
-            ) from error
-        comm = MPI.COMM_WORLD
-    for name in ("Get_rank", "Get_size", "Dup", "Isend", "Iprobe", "Iallgather"):
-        if not callable(getattr(comm, name, None)):
-            raise TypeError(f"comm must be an intracommunicator of mpi4py, not {type(comm).__qualname__}")
-    return comm
+        return _together(call, call.world)
 
 
 def _alone(call: Call) -> list[Any]:
@@ -283,23 +133,44 @@ def _alone(call: Call) -> list[Any]:
                 broke.append(error)
                 raise
 
+        fn, on_error = call.fn, call.on_error
+        items: Any = call.items if isinstance(call.items, (list, tuple, range)) else call.iterator
+        recorder = None if call.checkpoint is None else _recorder(call)
+        if recorder is not None:
+            fn, items, on_error = recorder, recorder.entries, recorder.on_error
         try:
-            results: list[Any] = call.lanes._map(
-                call.fn,
-                call.items if isinstance(call.items, (list, tuple, range)) else call.iterator,
-                on_error=call.on_error,
-                progress=None if report is None else guarded,
-                total=call.total,
-                retries=call.retries,
-                deadline=call.deadline,
-                rank=0,
-            )
-            return results
+            with recorder or nullcontext():
+                results: list[Any] = call.lanes._map(
+                    fn,
+                    items,
+                    on_error=on_error,
+                    progress=None if report is None else guarded,
+                    total=call.total,
+                    retries=call.retries,
+                    deadline=call.deadline,
+                    rank=0,
+                )
+                return results
         except Exception as error:
             if broke and error is broke[0]:
                 message = f"the progress callback failed: {type(error).__qualname__}: {error}"
                 raise PmapError(message, kind="protocol", rank=0) from error
+            if type(error) is LaneError and "results" in error.detail:
+                raise PmapError(str(error), **error.detail, kind="protocol", rank=0) from error
             raise
+
+
+def _recorder(call: Call) -> Recorder:
+    try:
+        return Recorder(call.fn, call.iterator, call.on_error, call.checkpoint)
+    except LaneError as error:
+        raise alone_refused(error) from error
+
+
+def alone_refused(error: LaneError) -> PmapError:
+    """Return what a map across ranks raises for a checkpoint that cannot be used, in a world of one."""
+    text = f"rank 0 cannot take part: {describe(error)}"
+    return PmapError(text, kind="preflight", index=error.detail.get("index"), rank=0)
 
 
 @contextmanager
@@ -323,6 +194,7 @@ def joined(call: Call, world: Any) -> Iterator[tuple[Any, Presence]]:
             kept = error is call.severed
             raise
     finally:
+        call.release()
         if not kept:
             comm.Free()
 

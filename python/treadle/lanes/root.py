@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _native
-from ..exceptions import LaneCancelledError
+from ..exceptions import LaneCancelledError, LaneError
 from .options import Progress
 from .outcome import DONE, FAILED, FATAL, WIRE, Failed, Verdict, item_text
 from .presence import GRACE_SECONDS, PING_SECONDS, SILENCE_SECONDS, Presence
 from .rank import SHORTEST_SLEEP, Ended, Interrupts, Lodge, Sleeper
-from .recording import Recording
+from .recording import Entry, Recording
 from .wire import Arrived, Packed, Wire, pack, unpack, weight
 
 #: One message has about so many bytes of items, unless a single one has more.
 TASK_BYTES = 16 << 20
+#: So many batches are handed out, or results found in a checkpoint, before messages, signals and the clock get a look.
+_ROUNDS = 256
 #: The index of what belongs to no item.
 _NO_INDEX = (1 << 64) - 1
 
@@ -48,7 +50,7 @@ class Root:
     ) -> None:
         self._rank = rank
         self._wire = wire
-        self._items: Iterator[Any] = items
+        self._items: Iterator[Any] = items if recording is None else recording.entries
         self._interrupts = interrupts
         self._presence = presence
         self._abort = abort
@@ -73,8 +75,9 @@ class Root:
             silence=None if presence is not None and presence.sees_all else SILENCE_SECONDS,
             grace=GRACE_SECONDS,
         )
-        #: The result of the next item, if it was finished earlier.
-        self._known: Packed | None = None
+        #: Whether the next item was finished earlier, and the digests of those that are under way.
+        self._is_known = False
+        self._digests: dict[int, bytes] = {}
         #: Items that a handler is to see again.
         self._held: dict[int, Any] = {}
         self._exhausted = False
@@ -108,7 +111,7 @@ class Root:
         self._post()
         if self._machine.settled:
             return
-        self._sleeper.rest(busy=busy, transfers=self._wire is not None and self._wire.transfers)
+        self._sleeper.rest(busy=busy, pending=0 if self._wire is None else self._wire.pending)
 
     @property
     def is_settled(self) -> bool:
@@ -200,6 +203,7 @@ class Root:
         verdict = self._verdict()
         if closed and not machine.broken:
             verdict = Verdict()
+        verdict = self._finish_recording(verdict)
         machine.conclude(time.monotonic(), verdict.is_error, pack(verdict.state()))
         self._post()
         while self._wire is not None and not self._wire.settle():
@@ -221,43 +225,52 @@ class Root:
     # --- handing out -------------------------------------------------------------------------------------------
 
     def _hand_out(self) -> bool:
-        machine, any_given = self._machine, False
-        while (want := machine.want()) is not None:
+        machine = self._machine
+        before = machine.next_index
+        for _ in range(_ROUNDS):
+            want = machine.want()
+            if want is None:
+                break
             rank, count = want
             own = rank == self._rank
             tasks = self._read(count, own=own)
             if not tasks:
                 continue
-            any_given = True
             machine.give(time.monotonic(), rank, [(index, packed) for index, _, packed in tasks])
             if own:
                 assert self.lodge is not None
                 for index, item, _ in tasks:
                     self.lodge.add(index, item)
-        return any_given
+        return machine.next_index > before
 
     def _read(self, count: int, *, own: bool) -> list[tuple[int, Any, Packed]]:
         """Read so many items, or fewer when they end, fail, are large, or have results already."""
         machine, tasks, size = self._machine, list[tuple[int, Any, Packed]](), 0
         index = machine.next_index
         while len(tasks) < count and size < TASK_BYTES:
-            if self._known is None and not self._read_one(index, tasks, own=own):
+            if not self._is_known and not self._read_one(index, tasks, own=own):
                 break
-            if self._known is not None:
-                if tasks:
-                    # What was read before it is handed out first; items keep their order.
-                    break
-                result, self._known = self._known, None
-                try:
-                    machine.skip(unpack(result))
-                except BaseException as error:  # the value's own code raised it, whatever it is
-                    self._fail(Failed(index, WIRE, error, rank=self._rank))
-                    break
-                self._report()
-            elif self._wire is not None and not own:
+            if self._is_known:
+                # What was read before it is handed out first; items keep their order.
+                if not tasks:
+                    self._skip(index)
+                break
+            if self._wire is not None and not own:
                 size += weight(tasks[-1][2])
             index += 1
         return tasks
+
+    def _skip(self, index: int) -> None:
+        """The next item was finished earlier: its result comes from the checkpoint."""
+        assert self._recording is not None
+        self._is_known = False
+        try:
+            value = self._recording.stored(index)
+        except BaseException as error:  # the value's own code raised it, whatever it is
+            self._fail(Failed(index, WIRE, error, rank=self._rank))
+            return
+        self._machine.skip(value)
+        self._report()
 
     def _read_one(self, index: int, tasks: list[tuple[int, Any, Packed]], *, own: bool) -> bool:
         """Read one item: it becomes a task, or its result is known; False when the items end or fail."""
@@ -273,6 +286,14 @@ class Root:
         except BaseException as error:
             self._end_at_once(Failed(index, FATAL, error, rank=self._rank))
             return False
+        if self._recording is not None:
+            entry: Entry = item
+            if entry.done:
+                self._is_known = True
+                return True
+            item = entry.item
+            if entry.digest is not None:
+                self._digests[index] = entry.digest
         # Items for the root's own lanes are packed as well: whether one fails must not depend on its rank.
         try:
             packed = pack(item)
@@ -281,10 +302,6 @@ class Root:
         except BaseException as error:  # the item's own code raised it, whatever it is
             self._fail(Failed(index, WIRE, error, rank=self._rank, item=item_text(item)))
             return False
-        if self._recording is not None:
-            self._known = self._recording.found(index, packed)
-            if self._known is not None:
-                return True
         if callable(self._on_error):
             self._held[index] = item
         tasks.append((index, item, packed))
@@ -328,11 +345,11 @@ class Root:
     def _judge(self, index: int, how: int, value: Any, packed: Packed | None) -> None:
         machine = self._machine
         item = self._held.pop(index, None) if self._held else None
+        if self._recording is not None:
+            how, value = self._record(index, how, value, packed)
         judgement = machine.judge(index, how)
         if judgement == "keep":
             machine.keep(index, value)
-            if self._recording is not None and packed is not None:
-                self._recording.finished(index, packed)
         elif judgement == "fail":
             self._fail(value)
         elif judgement == "end":
@@ -342,6 +359,21 @@ class Root:
         elif judgement == "handle":
             self._handle(index, item, value)
         self._report()
+
+    def _record(self, index: int, how: int, value: Any, packed: Packed | None) -> tuple[int, Any]:
+        """Put a result into the checkpoint, also one that comes too late for the map; return what came of the item."""
+        assert self._recording is not None
+        digest = self._digests.pop(index, None)
+        if how != DONE or digest is None or packed is None:
+            return how, value
+        try:
+            # A pickle without buffers beside it is what the file has.
+            payload = self._recording.pickled(index, value) if packed[1] else packed[0]
+        except LaneError as error:
+            return WIRE, Failed(index, WIRE, error, rank=self._rank)
+        if not self._recording.keep(index, digest, value, payload):
+            self.stop()
+        return how, value
 
     def _handle(self, index: int, item: Any, failed: Failed) -> None:
         handler: Any = self._on_error
@@ -385,6 +417,20 @@ class Root:
         if self._cancelled is None:
             return Verdict()
         return self._unfinished()
+
+    def _finish_recording(self, verdict: Verdict) -> Verdict:
+        """Close the checkpoint; what it did not take ends the map with an error, or is a note on the error there is."""
+        if self._recording is None:
+            return verdict
+        try:
+            self._recording.finish()
+        except LaneError as error:
+            if verdict.is_error and (verdict.other is None or verdict.other[0] != "LaneCancelledError"):
+                verdict.note = str(error)
+                return verdict
+            verdict = Verdict(other=("PmapError", str(error), {"kind": "protocol", "rank": self._rank}))
+            verdict.cause, verdict.fields = error, error.detail
+        return verdict
 
     def _unfinished(self) -> Verdict:
         """Fill in what a deadline or a cancel left open, or say which item was the first."""

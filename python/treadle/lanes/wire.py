@@ -127,9 +127,12 @@ class Wire:
         return not self._sending
 
     @property
-    def transfers(self) -> bool:
-        """Whether something is on its way that MPI moves only while it is called."""
-        return bool(self._partial or self._sending)
+    def pending(self) -> int:
+        """About how many bytes are on their way, which MPI moves only while it is called."""
+        if not self._partial and not self._sending:
+            return 0
+        coming = sum(sum(map(len, one.attached)) for waiting in self._partial.values() for one in waiting)
+        return coming + sum(len(data) for _, data in self._sending) + 1
 
     def poll(self) -> list[Arrived]:
         """Take what has arrived."""

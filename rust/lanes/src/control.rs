@@ -20,9 +20,17 @@ struct Shared {
     cancelled: AtomicBool,
     /// Lanes of the run that have not ended.
     running: AtomicUsize,
-    /// True once no lane is left. Guarded by the mutex so that no waiter misses it.
-    ended: Mutex<bool>,
+    /// Guarded by the mutex so that no waiter misses it.
+    state: Mutex<State>,
     changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// True once no lane is left.
+    ended: bool,
+    /// Threads that sleep until something changes.
+    sleepers: usize,
 }
 
 impl Default for LaneControl {
@@ -37,14 +45,14 @@ impl LaneControl {
         LaneControl(Arc::new(Shared {
             cancelled: AtomicBool::new(false),
             running: AtomicUsize::new(0),
-            ended: Mutex::new(false),
+            state: Mutex::default(),
             changed: Condvar::new(),
         }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        // The guarded value is one flag that is written whole, so a poisoned lock holds nothing torn.
-        self.0.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A flag and a count, each written whole, so a poisoned lock holds nothing torn.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the run should end. One load.
@@ -89,24 +97,27 @@ impl LaneControl {
     fn wait_until(&self, timeout: Option<Duration>, done: impl Fn(&Self, bool) -> bool) -> bool {
         // A timeout too long for the clock is none at all.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut ended = self.lock();
+        let mut state = self.lock();
         loop {
-            if done(self, *ended) {
+            if done(self, state.ended) {
                 return true;
             }
-            ended = match deadline {
-                None => self.0.changed.wait(ended).unwrap_or_else(PoisonError::into_inner),
+            state.sleepers += 1;
+            state = match deadline {
+                None => self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(deadline) => {
                     let Some(left) = deadline
                         .checked_duration_since(Instant::now())
                         .filter(|d| !d.is_zero())
                     else {
+                        state.sleepers -= 1;
                         return false;
                     };
-                    let waited = self.0.changed.wait_timeout(ended, left);
+                    let waited = self.0.changed.wait_timeout(state, left);
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
             };
+            state.sleepers -= 1;
         }
     }
 
@@ -121,8 +132,10 @@ impl LaneControl {
 
     /// Wakes those that sleep here, so that they look at what they wait for.
     pub fn ring(&self) {
-        drop(self.lock());
-        self.0.changed.notify_all();
+        // Telling nobody is a system call all the same, and a lane rings for each result.
+        if self.lock().sleepers > 0 {
+            self.0.changed.notify_all();
+        }
     }
 
     /// The run is going to have that many lanes.
@@ -133,7 +146,7 @@ impl LaneControl {
     /// So many lanes are over, or were never started.
     pub(crate) fn lanes_end(&self, lanes: usize) {
         if self.0.running.fetch_sub(lanes, Ordering::AcqRel) == lanes {
-            *self.lock() = true;
+            self.lock().ended = true;
             self.0.changed.notify_all();
         }
     }

@@ -21,12 +21,12 @@ pub enum Taken<T> {
 /// Items go in one by one, are numbered in that order, and are handed out in that order.
 ///
 /// The window bounds the look-ahead: items that wait here. The feeding thread asks [`has_room`](Feed::has_room)
-/// before it reads its source, and sleeps elsewhere (a lane that makes room says so, see [`take`](Feed::take)).
+/// before it reads its source (it may [widen](Feed::set_window) the window), and sleeps elsewhere (a lane that makes room says so, see [`take`](Feed::take)).
 #[derive(Debug)]
 pub struct Feed<T> {
     state: Mutex<State<T>>,
     filled: Condvar,
-    window: usize,
+    window: AtomicUsize,
     waiting: AtomicUsize,
     closed: AtomicBool,
     cutoff: Cutoff,
@@ -37,6 +37,8 @@ struct State<T> {
     items: VecDeque<T>,
     /// The index of the first item that waits.
     first: usize,
+    /// Lanes that sleep until one comes.
+    sleepers: usize,
 }
 
 impl<T> Feed<T> {
@@ -47,9 +49,10 @@ impl<T> Feed<T> {
             state: Mutex::new(State {
                 items: VecDeque::with_capacity(window.min(1024)),
                 first: 0,
+                sleepers: 0,
             }),
             filled: Condvar::new(),
-            window,
+            window: AtomicUsize::new(window),
             waiting: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             cutoff: Cutoff::new(),
@@ -62,7 +65,12 @@ impl<T> Feed<T> {
 
     /// Whether another item may be fed.
     pub fn has_room(&self) -> bool {
-        self.waiting.load(Ordering::Acquire) < self.window
+        self.waiting.load(Ordering::Acquire) < self.window.load(Ordering::Relaxed)
+    }
+
+    /// Another number of items may wait from now on; only the feeding thread calls this.
+    pub fn set_window(&self, window: usize) {
+        self.window.store(window.max(1), Ordering::Relaxed);
     }
 
     /// Feeds the next item; only the feeding thread calls this, after [`has_room`](Feed::has_room).
@@ -70,8 +78,11 @@ impl<T> Feed<T> {
         let mut state = self.lock();
         state.items.push_back(item);
         self.waiting.store(state.items.len(), Ordering::Release);
+        let sleeps = state.sleepers > 0;
         drop(state);
-        self.filled.notify_one();
+        if sleeps {
+            self.filled.notify_one();
+        }
     }
 
     /// No further item will be fed; those that wait are still handed out.
@@ -124,7 +135,7 @@ impl<T> Feed<T> {
                 state.first += 1;
                 self.waiting.store(was - 1, Ordering::Release);
                 // Half a window at a time: one wake-up of the feeder then pays for several items.
-                let refill = was - 1 == self.window / 2;
+                let refill = was - 1 == self.window.load(Ordering::Relaxed) / 2;
                 return (Taken::Item(index, item), refill);
             }
             if self.closed.load(Ordering::Acquire) {
@@ -133,11 +144,13 @@ impl<T> Feed<T> {
             if waited {
                 return (Taken::Later, false);
             }
+            state.sleepers += 1;
             let (again, timeout) = self
                 .filled
                 .wait_timeout(state, patience)
                 .unwrap_or_else(PoisonError::into_inner);
             state = again;
+            state.sleepers -= 1;
             waited = timeout.timed_out();
         }
     }

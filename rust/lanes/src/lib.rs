@@ -7,6 +7,7 @@
 mod control;
 mod cutoff;
 mod feed;
+mod lookahead;
 mod order;
 mod queue;
 pub mod ranks;
@@ -17,6 +18,7 @@ mod started;
 pub use control::LaneControl;
 pub use cutoff::Cutoff;
 pub use feed::{Feed, Taken};
+pub use lookahead::{MOST_FOR_A_LANE, lookahead};
 pub use order::{in_order, lowest};
 pub use queue::IndexQueue;
 pub use report::{End, Report, RunError};

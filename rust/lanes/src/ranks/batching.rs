@@ -4,10 +4,15 @@
 pub const AUTO_ITEMS: usize = 1024;
 /// What "auto" aims at: a batch keeps a lane busy for so long.
 const LANE_NANOS: f64 = 5e6;
-/// What a message costs the root, with its answer.
+/// What a message costs the root, with its answer (docs/explanation/ranks.md has what was measured).
 const MESSAGE_NANOS: f64 = 40e3;
-/// The part of the root's time that messages may take.
+/// The part of the root's time that messages may take, and towards the end, where batches shrink.
 const ROOT_SHARE: f64 = 0.25;
+const LAST_SHARE: f64 = 1.0;
+/// Before the first item has come back each lane gets what it needs while the root serves all others once, if items take
+/// this long, but no more than this part of all items.
+const FIRST_NANOS: f64 = 20e6;
+const FIRST_PART: f64 = 0.125;
 
 /// The size of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,23 +47,33 @@ impl Batching {
     ///
     /// Long enough for a lane, and for the root: with many lanes and one message for each item the root would be busy
     /// with nothing else. Towards the end batches shrink (guided self-scheduling, Polychronopoulos and Kuck 1987), so
-    /// that no lane has a long one while others have none.
+    /// that no lane has a long one while others have none; but not so far that the lanes wait for the root.
     pub(super) fn size(self, times: &Times, lanes: usize, left: Option<u64>) -> usize {
         let Batching::Fixed(size) = self else {
+            let lanes = lanes.max(1) as f64;
+            let for_each = left.map_or(f64::INFINITY, |left| left as f64 / lanes);
             let Some(mean) = times.mean() else {
-                return 1;
+                let first = (lanes * MESSAGE_NANOS / FIRST_NANOS).min(FIRST_PART * for_each);
+                // What nobody knows the number of may be few.
+                return if for_each.is_finite() {
+                    (first as usize).max(1)
+                } else {
+                    1
+                };
             };
-            let (for_lane, for_root) = (
-                LANE_NANOS / mean,
-                lanes as f64 * MESSAGE_NANOS / (ROOT_SHARE * mean),
-            );
-            let wanted = for_lane.max(for_root).clamp(1.0, AUTO_ITEMS as f64) as usize;
-            let fair = left.map_or(usize::MAX, |left| {
-                usize::try_from(left / (2 * lanes.max(1)) as u64).unwrap_or(usize::MAX)
-            });
-            return wanted.min(fair).max(1);
+            let (for_lane, for_root) = (LANE_NANOS / mean, lanes * MESSAGE_NANOS / mean);
+            let wanted = for_lane.max(for_root / ROOT_SHARE).min(AUTO_ITEMS as f64);
+            let fair = (0.5 * for_each).max((for_root / LAST_SHARE).min(for_each));
+            return (wanted.min(fair).round() as usize).max(1);
         };
         size.max(1)
+    }
+
+    /// Whether a lane gets a second batch ahead, where that is asked for: not while nothing is known of the items, and
+    /// not when it would keep the last ones from lanes that have none.
+    pub(super) fn looks_ahead(self, times: &Times, lanes: usize, left: Option<u64>, batch: usize) -> bool {
+        let enough = (lanes as u64).saturating_mul(2 * batch as u64);
+        self != Batching::Auto || (times.mean().is_some() && left.is_none_or(|left| left >= enough))
     }
 }
 
@@ -83,6 +98,22 @@ mod tests {
         assert_eq!(auto(&of(50_000_000), 4096, None), 13);
         assert_eq!(auto(&of(50_000_000), 4096, Some(8 * 4096)), 4);
         assert_eq!(auto(&of(50_000_000), 4096, Some(3)), 1);
+        // Not below what the root can serve: 40 us * 4,096 / 50 ms.
+        assert_eq!(auto(&of(50_000_000), 4096, Some(5 * 4096)), 3);
+        assert_eq!(auto(&of(1_000), 2, Some(200)), 80);
+        // The first ones: as many as keep a lane busy while the root serves the others, and few of all.
+        assert_eq!(auto(&Times::default(), 4096, Some(100 * 4096)), 8);
+        assert_eq!(auto(&Times::default(), 4096, Some(20 * 4096)), 2);
+        assert_eq!(auto(&Times::default(), 4096, None), 1);
+        assert_eq!(auto(&Times::default(), 256, Some(1 << 40)), 1);
         assert_eq!(Batching::Fixed(7).size(&of(1), 9, Some(1)), 7);
+    }
+
+    #[test]
+    fn the_last_items_wait_in_no_lane() {
+        let ahead = |times: &Times, left| Batching::Auto.looks_ahead(times, 4, left, 3);
+        assert!(ahead(&of(1), None) && ahead(&of(1), Some(24)) && !ahead(&of(1), Some(23)));
+        assert!(!ahead(&Times::default(), Some(1000)));
+        assert!(Batching::Fixed(3).looks_ahead(&Times::default(), 4, Some(1), 3));
     }
 }

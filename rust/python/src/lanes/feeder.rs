@@ -2,16 +2,17 @@
 //! deadline and the signals, and sleeps detached in between.
 
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
-use treadle_lanes::LaneControl;
+use treadle_lanes::{LaneControl, lookahead};
 
 use super::caller::look_for_signals;
 use super::control::SIGNAL_PERIOD;
 use super::failure::is_ordinary;
 use super::map::{CallerEnd, MapWork};
 use super::source::Source;
+use super::tally::Tally;
 use super::thread::end_forked_child;
 
 /// The calling thread of one map.
@@ -19,6 +20,9 @@ pub(super) struct Caller<'a, 'py> {
     py: Python<'py>,
     work: &'a MapWork,
     iterator: Option<Bound<'py, PyAny>>,
+    /// Items and time of the lanes before this run, and whether as much waits as may.
+    before: (u64, Duration),
+    full: bool,
     progress: Option<Bound<'py, PyAny>>,
     total: Option<usize>,
     deadline: Option<Instant>,
@@ -54,6 +58,8 @@ impl<'a, 'py> Caller<'a, 'py> {
             py,
             work,
             iterator,
+            before: Tally::sum(&work.tallies),
+            full: false,
             progress,
             total,
             deadline,
@@ -137,7 +143,14 @@ impl<'a, 'py> Caller<'a, 'py> {
             return false;
         }
         if !feed.has_room() {
+            self.full = true;
             return false;
+        }
+        if self.full {
+            self.full = false;
+            let (items, busy) = Tally::sum(&self.work.tallies);
+            let (items, busy) = (items - self.before.0, busy - self.before.1);
+            feed.set_window(lookahead(self.work.tallies.len(), items, busy));
         }
         match next_of(iterator) {
             Ok(Some(item)) => {

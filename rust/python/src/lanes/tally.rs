@@ -25,6 +25,16 @@ impl Tally {
         let nanoseconds = u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX);
         self.busy_ns.fetch_add(nanoseconds, Ordering::Relaxed);
     }
+
+    /// Items and time of all lanes together.
+    pub(super) fn sum(tallies: &[Tally]) -> (u64, Duration) {
+        let (mut items, mut nanoseconds) = (0, 0);
+        for tally in tallies {
+            items += tally.items.load(Ordering::Relaxed);
+            nanoseconds += tally.busy_ns.load(Ordering::Relaxed);
+        }
+        (items, Duration::from_nanos(nanoseconds))
+    }
 }
 
 /// One row for each lane.
