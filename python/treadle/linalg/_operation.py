@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeGuard, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -59,9 +59,14 @@ def own(error: TreadleError, name: str) -> None:
 _PLAIN = {id(np.dtype(char)) for char in "fdFD"}
 
 
+def is_plain(value: Any) -> TypeGuard[Array]:
+    """Tell whether a value is an array that is read as it is."""
+    return type(value) is np.ndarray and id(value.dtype) in _PLAIN and value.flags.aligned and value.flags.forc
+
+
 def operand(value: Any, name: str, position: int = 0) -> Array:
     """An operand of factorisations: booleans and integers become float64, halves are refused."""
-    if type(value) is np.ndarray and id(value.dtype) in _PLAIN and value.flags.aligned and value.flags.forc:
+    if is_plain(value):
         return value
     array = _arrays.as_readable(value, name, position)
     if array.dtype.char in "fdFD":

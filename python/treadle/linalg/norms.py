@@ -10,13 +10,15 @@ import numpy as np
 from treadle import _arrays, _native
 from treadle._axes import normalised
 from treadle.exceptions import ArgumentError
-from treadle.linalg._operation import Array, refuse_non_finite, step
+from treadle.linalg._operation import Array, is_plain, refuse_non_finite, step
 
 INVALID_VECTOR = "valid for vectors are None, inf, -inf, 0 and other numbers"
 INVALID_MATRIX = "valid for matrices are None, 'fro', 'nuc', inf, -inf, 1, -1, 2 and -2"
 
 
 def _read(value: Any, name: str) -> Array:
+    if is_plain(value):
+        return value
     array = _arrays.as_readable(value, name, 0)
     return array if array.dtype.kind in "fcV" else array.astype(np.float64)
 
@@ -59,6 +61,22 @@ def _flat(engine: Any, x: Array) -> Any:
     return _euclidean(engine, x, 1)
 
 
+def _quick(engine: Any, x: Array) -> Any:
+    """As `_flat`, for arrays in C order that need no preparation; None where there is more to do."""
+    low, high = _PLAIN.get(x.dtype.char, (1.0, 0.0))
+    if low < high and x.dtype.isnative and x.flags.carray:
+        square = engine.vdot(x, x)
+        if low < square < high:
+            return x.dtype.type(math.sqrt(square))
+    return None
+
+
+def _last(x: Array, axes: tuple[int, ...]) -> Array:
+    """The array with those axes last, which they mostly are."""
+    count = len(axes)
+    return x if axes == tuple(range(x.ndim - count, x.ndim)) else np.moveaxis(x, axes, range(-count, 0))
+
+
 def _absolute(x: Array) -> Array:
     return np.abs(x)
 
@@ -67,7 +85,7 @@ def _vector(engine: Any, x: Array, order: Any, axis: int, *, keepdims: bool) -> 
     if isinstance(order, str):
         raise ArgumentError(f"norm: ord is {order!r}; {INVALID_VECTOR}", operation="norm", argument="ord")
     if order is None or order == 2:
-        result = _euclidean(engine, np.moveaxis(x, axis, -1), 1)
+        result = _euclidean(engine, _last(x, (axis,)), 1)
         return np.expand_dims(result, axis) if keepdims else result
     if order == math.inf:
         return _absolute(x).max(axis=axis, keepdims=keepdims, initial=0)
@@ -147,11 +165,11 @@ def norm_of(linalg: Any, x: Array, order: Any, axis: Any, *, keepdims: bool, che
         )
     axes = tuple(normalised(axes, x.ndim, 0, "norm"))
     if check_finite:
-        refuse_non_finite(np.moveaxis(x, axes, range(-len(axes), 0)), "norm", core=len(axes))
+        refuse_non_finite(_last(x, axes), "norm", core=len(axes))
     with np.errstate(all="ignore"):
         if len(axes) == 1:
             return _vector(linalg._engine, x, order, axes[0], keepdims=keepdims)
-        result = _matrix(linalg, np.moveaxis(x, axes, (-2, -1)), order, check_finite=check_finite)
+        result = _matrix(linalg, _last(x, axes), order, check_finite=check_finite)
         return np.expand_dims(result, tuple(sorted(axes))) if keepdims else result
 
 
@@ -205,6 +223,10 @@ class Norms(_native.Linalg):
         >>> td.CpuEngine.serial().linalg.norm(np.array([[3.0, 4.0], [6.0, 8.0]]), axis=1)
         array([ 5., 10.])
         """
+        if ord is None and axis is None and type(x) is np.ndarray and not keepdims:
+            quick = _quick(self._engine, x)
+            if quick is not None:
+                return quick
         return norm_of(self, _read(x, "norm"), ord, axis, keepdims=keepdims, check_finite=check_finite)
 
     @step

@@ -12,11 +12,11 @@ use crate::eigh::Triangle;
 use crate::failure::Failure;
 use crate::field::{Field, RealNumber};
 use crate::lu::panel::LANES;
-use crate::lu::small::{self, Group, is_small};
-use crate::lu::small_elimination::SIDE;
+use crate::lu::small::{self, CHOLESKY_ORDER};
 use crate::matrices::{Matrices, View};
 use crate::registers::Lanes;
 use crate::run::{Batch, Target};
+use crate::side_by_side::together;
 use crate::triangular::{LEAF, substitute};
 use crate::vectorised::{Vectorised, vectorised};
 use faer::dyn_stack::StackReq;
@@ -272,7 +272,7 @@ unsafe fn copy_lower<T: Field>(from: View<T>, to: Block<T>) {
 /// failure the output of the items that were tried holds nothing of use.
 ///
 /// # Safety
-/// The matrices must be square and readable in that triangle. `out` must hold `(..., n, n)` and share no memory with the
+/// The matrices must be square and readable. `out` must hold `(..., n, n)` and share no memory with the
 /// input.
 pub unsafe fn cholesky<T: Field>(
     token: &mut Token<'_>,
@@ -312,38 +312,28 @@ pub unsafe fn cholesky_as<T: Field>(
     let n = a.rows;
     let item_ns = cost::cholesky(n, !T::IS_REAL);
     let out = Target(out);
-    if is_small(n, 0) {
+    let place = |index: usize| out.item(index, n * n);
+    let single = |index: usize| {
+        // SAFETY: every index is given out once, so that no two items write to the same place; a matrix of that order is one
+        // leaf.
+        unsafe { small_item(a.item(index), triangle, check_finite, place(index)) }
+    };
+    if (1..=CHOLESKY_ORDER).contains(&n) {
         let upper = triangle == Triangle::Upper;
+        let scratch = small::scratch::<T>(n, 0);
         return batch.each_range(
             token,
             item_ns / 4.0,
-            small::scratch::<T>(n, 0),
-            SIDE,
+            scratch,
+            together::<T::R>(),
             |range, stack| {
-                let finish = |index: usize, lane: usize, group: &Group<'_, T>| {
-                    let to = out.item(index, n * n);
-                    for row in 0..n {
-                        for col in 0..n {
-                            let x = match (upper, row.cmp(&col)) {
-                                (false, std::cmp::Ordering::Less) | (true, std::cmp::Ordering::Greater) => {
-                                    T::ZERO
-                                }
-                                (false, _) => group.at(lane, row, col),
-                                (true, _) => group.at(lane, col, row).conj(),
-                            };
-                            // SAFETY: every index is given out once, so that no two items write to the same place.
-                            unsafe { *to.add(row * n + col) = x };
-                        }
-                    }
-                };
-                // SAFETY: as above; a matrix of that order is one leaf.
-                unsafe {
-                    small::cholesky(range, a, upper, stack, finish, |index, _| {
-                        small_item(a.item(index), triangle, check_finite, out.item(index, n * n))
-                    })
-                }
+                // SAFETY: as above.
+                unsafe { small::cholesky(range, a, upper, stack, place, single) }
             },
         );
+    }
+    if n <= LEAF {
+        return batch.each(token, item_ns, StackReq::EMPTY, |index, _| single(index));
     }
     batch.each_with_crew(token, item_ns, StackReq::EMPTY, |index, crew, _| {
         // SAFETY: every index is given out once, so that no two items write to the same place.

@@ -29,6 +29,7 @@ mod svd;
 mod transfer;
 mod transpose;
 mod triangular;
+mod turned;
 mod vectorised;
 mod wide;
 #[cfg(target_arch = "x86_64")]

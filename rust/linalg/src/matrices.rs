@@ -84,13 +84,21 @@ impl<'a, T: Field> Matrices<'a, T> {
     }
 
     /// The matrix at `index`, flat in C order over the leading axes.
+    #[inline]
     pub(crate) fn item(&self, index: usize) -> View<T> {
         let mut rest = index;
         let mut offset = 0isize;
+        if let [stride] = *self.batch_strides {
+            return self.at_offset((index as isize).wrapping_mul(stride));
+        }
         for (&length, &stride) in self.batch_shape.iter().zip(self.batch_strides).rev() {
             offset = offset.wrapping_add((rest % length) as isize * stride);
             rest /= length;
         }
+        self.at_offset(offset)
+    }
+
+    fn at_offset(&self, offset: isize) -> View<T> {
         View {
             pointer: self.pointer.wrapping_offset(offset),
             rows: self.rows,

@@ -218,10 +218,8 @@ impl Batch<'_> {
         matrices: &Matrices<'_, T>,
         part: Part,
     ) -> Result<()> {
-        if part == Part::All
-            && let Some(len) = matrices.dense_len()
-        {
-            // All of them in one line: which one it is matters only when there is one.
+        if let Some(len) = matrices.dense_len() {
+            // All of them in one line: which one it is, and whether it counts, matters only when there is one.
             let chunks = Batch {
                 count: len.div_ceil(FINITE_CHUNK),
                 ..*self

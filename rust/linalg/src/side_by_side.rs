@@ -5,11 +5,12 @@
 //! and in any batch.
 
 use crate::field::RealNumber;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use treadle_core::Element;
 
 /// Order up to which matrices are computed side by side.
-pub(crate) const SMALL: usize = 8;
+pub(crate) const SMALL: usize = 16;
 /// Most lanes of a register.
 pub(crate) const MOST_LANES: usize = 16;
 
@@ -18,13 +19,13 @@ pub(crate) const fn together<R>() -> usize {
     64 / size_of::<R>()
 }
 
-/// Memory for the entries of matrices side by side.
+/// Memory for the entries of matrices side by side, of one register each.
 #[repr(C, align(64))]
-pub(crate) struct Room<R>(MaybeUninit<[R; SMALL * SMALL * MOST_LANES]>);
+pub(crate) struct Room<R>(MaybeUninit<[[u8; 64]; SMALL * SMALL]>, PhantomData<R>);
 
 impl<R: RealNumber> Room<R> {
     pub(crate) fn new() -> Self {
-        Room(MaybeUninit::uninit())
+        Room(MaybeUninit::uninit(), PhantomData)
     }
 
     /// The first `count` entries, zero in every lane.
@@ -48,10 +49,9 @@ pub(crate) struct Entries<'a, R> {
 }
 
 impl<R: RealNumber> Entries<'_, R> {
-    /// Entry `at` of the lanes from `lane` on.
-    #[inline(always)]
-    pub(crate) fn entry(&mut self, at: usize, lane: usize) -> *mut R {
-        self.reals[at * together::<R>() + lane..].as_mut_ptr()
+    /// The first entry of the first lane; entries are `together` numbers apart.
+    pub(crate) fn start(&mut self) -> *mut R {
+        self.reals.as_mut_ptr()
     }
 
     /// Entry `at` of one matrix.

@@ -4,6 +4,7 @@
 //! its pairs swapped.
 
 use crate::field::RealNumber;
+use crate::side_by_side::MOST_LANES;
 use treadle_contract::Isa;
 
 /// One register.
@@ -61,6 +62,10 @@ pub trait Wide: Copy {
     unsafe fn where_less(self, other: Self, yes: Self, no: Self) -> Self;
     /// Whether `self < other` in any lane.
     unsafe fn any_less(self, other: Self) -> bool;
+    /// Lane by lane, `yes` where `self == other`, else `no`.
+    unsafe fn where_equal(self, other: Self, yes: Self, no: Self) -> Self;
+    /// Turns the square of the first `LANES` registers: register `i` becomes lane `i` of each.
+    unsafe fn turn(square: &mut [Self; MOST_LANES]);
 
     /// The sum of all lanes.
     #[inline(always)]
@@ -236,6 +241,23 @@ macro_rules! array_register {
                     any |= self.0[i] < other.0[i];
                 }
                 any
+            }
+            #[inline(always)]
+            unsafe fn where_equal(self, other: Self, yes: Self, no: Self) -> Self {
+                Array(std::array::from_fn(|i| {
+                    if self.0[i] == other.0[i] {
+                        yes.0[i]
+                    } else {
+                        no.0[i]
+                    }
+                }))
+            }
+            #[inline(always)]
+            unsafe fn turn(square: &mut [Self; MOST_LANES]) {
+                let lines = *square;
+                for i in 0..N {
+                    square[i] = Array(std::array::from_fn(|j| lines[j].0[i]));
+                }
             }
             #[inline(always)]
             unsafe fn pairs(even: $r, odd: $r) -> Self {

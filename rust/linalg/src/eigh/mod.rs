@@ -367,7 +367,7 @@ unsafe fn item<T: Field>(
 /// its diagonal only the real part.
 ///
 /// # Safety
-/// The matrices must be square and readable in that triangle. Each output must hold its shape (see `EighOut`) and
+/// The matrices must be square and readable. Each output must hold its shape (see `EighOut`) and
 /// share no memory with the input or the other output.
 pub unsafe fn eigh<T: Field>(
     token: &mut Token<'_>,

@@ -7,12 +7,13 @@ use crate::crew::{Block, Crew};
 use crate::failure::Failure;
 use crate::field::{Field, RealNumber, power_of_two};
 use crate::lu::factored::Factored;
-use crate::lu::small::{self, Group, is_small};
-use crate::lu::small_elimination::{ORDER, SIDE};
+use crate::lu::small::{self, Group, Sides, is_small};
+use crate::lu::small_elimination::ORDER;
 use crate::lu::solve::{Reach, reach_of};
 use crate::matrices::{Matrices, Part, View};
 use crate::run::{Batch, Target};
 use crate::scaling::{Scaling, exponent_above};
+use crate::side_by_side::together;
 use faer::dyn_stack::MemStack;
 use treadle_contract::policy::BatchPolicy;
 use treadle_core::{Element, Result};
@@ -69,19 +70,20 @@ fn product<T: Field>(pivots: impl Iterator<Item = T>, odd: bool, mut exponent: i
     T::from_parts(T::R::of(product.re()), T::R::of(product.im()))
 }
 
-/// The product of a few pivots, unless it comes near the ends of the range on the way.
-fn near_product<T: Field>(pivots: &[T]) -> Option<T> {
+/// The determinant that was found side by side, unless it came near the ends of the range on the way.
+fn near<T: Field>(determinant: T) -> Option<T> {
     let high = T::R::of(power_of_two(T::R::EXPONENT_LIMIT - 10));
-    let low = T::R::of(power_of_two(10 - T::R::EXPONENT_LIMIT));
-    let mut product = T::ONE;
-    for &pivot in pivots {
-        product = product * pivot;
-        let size = product.size();
-        if !(size > low && size < high) {
-            return None;
-        }
-    }
-    Some(product)
+    let size = determinant.size();
+    (size > <T::R as Element>::ZERO && size < high).then_some(determinant)
+}
+
+/// The pivots of a lane, and whether its permutation is odd.
+fn pivots_of<T: Field>(n: usize, lane: usize, group: &Group<T>) -> ([T; ORDER], bool) {
+    let pivots = std::array::from_fn(|k| if k < n { group.at(lane, k, k) } else { T::ONE });
+    (
+        pivots,
+        (0..n).filter(|&k| group.pivot(lane, k) != k).count() % 2 == 1,
+    )
 }
 
 /// The sign (or the phase) of the determinant and the logarithm of its magnitude, which starts from `logarithm`; zero and
@@ -141,7 +143,7 @@ unsafe fn each_determinant<T: Field>(
     a: &Matrices<'_, T>,
     check_finite: bool,
     f: impl Fn(usize, Option<&Pivots<T>>) + Sync,
-    small: impl Fn(usize, &[T], bool) + Sync,
+    small: impl Fn(usize, usize, &Group<T>) + Sync,
 ) -> Result<()> {
     let batch = Batch {
         operation,
@@ -170,20 +172,18 @@ unsafe fn each_determinant<T: Field>(
     };
     if is_small(n, 0) {
         let scratch = scratch.and(small::scratch::<T>(n, 0));
-        return batch.each_range(token, item_ns / 4.0, scratch, SIDE, |range, stack| {
-            let finish = |index: usize, lane: usize, group: &Group<'_, T>| {
-                let pivots: [T; ORDER] =
-                    std::array::from_fn(|k| if k < n { group.at(lane, k, k) } else { T::ONE });
-                let odd = (0..n).filter(|&k| group.pivot(lane, k) != k).count() % 2 == 1;
-                small(index, &pivots[..n], odd);
-            };
-            // SAFETY: passed on.
-            unsafe {
-                small::eliminate(range, a, None, stack, finish, |index, stack| {
-                    item(index, None, stack)
-                })
-            }
-        });
+        return batch.each_range(
+            token,
+            item_ns / 6.0,
+            scratch,
+            together::<T::R>(),
+            |range, stack| {
+                let nowhere = |_| std::ptr::null_mut();
+                let single = |index: usize, stack: &mut MemStack| item(index, None, stack);
+                // SAFETY: passed on; there are no solutions.
+                unsafe { small::eliminate(range, a, Sides::Determinants, stack, nowhere, &small, single) }
+            },
+        );
     }
     if Factored::<T>::is_panel(n, n) {
         return batch.each(token, item_ns, scratch, |index, stack| item(index, None, stack));
@@ -213,12 +213,12 @@ pub unsafe fn det<T: Field>(
         // SAFETY: every index is given out once.
         unsafe { *out.item(index, 1) = value };
     };
-    let small = |index: usize, pivots: &[T], odd: bool| {
-        let value = match near_product(pivots) {
-            Some(product) if odd => -product,
-            Some(product) => product,
-            None => product(pivots.iter().copied(), odd, 0),
-        };
+    let n = a.rows;
+    let small = |index: usize, lane: usize, group: &Group<T>| {
+        let value = near(group.determinant(lane)).unwrap_or_else(|| {
+            let (pivots, odd) = pivots_of(n, lane, group);
+            product(pivots.into_iter().take(n), odd, 0)
+        });
         // SAFETY: every index is given out once.
         unsafe { *out.item(index, 1) = value };
     };
@@ -258,15 +258,17 @@ pub unsafe fn slogdet<T: Field>(
             },
         );
     };
-    let small = |index: usize, pivots: &[T], odd: bool| {
-        store(
-            index,
-            match near_product(pivots) {
-                // One logarithm does for all of them.
-                Some(product) => sign_and_logarithm(std::iter::once(product), odd, 0.0),
-                None => sign_and_logarithm(pivots.iter().copied(), odd, 0.0),
-            },
-        );
+    let n = a.rows;
+    let small = |index: usize, lane: usize, group: &Group<T>| {
+        let value = match near(group.determinant(lane)) {
+            // One logarithm does for all of them.
+            Some(determinant) => sign_and_logarithm(std::iter::once(determinant), false, 0.0),
+            None => {
+                let (pivots, odd) = pivots_of(n, lane, group);
+                sign_and_logarithm(pivots.into_iter().take(n), odd, 0.0)
+            }
+        };
+        store(index, value);
     };
     // SAFETY: passed on.
     unsafe { each_determinant("slogdet", token, policy, a, check_finite, any, small) }

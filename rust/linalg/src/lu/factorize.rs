@@ -6,11 +6,11 @@ use crate::failure::Failure;
 use crate::field::Field;
 use crate::lu::factored::Factored;
 use crate::lu::order_of;
-use crate::lu::small::{self, Group, is_small};
-use crate::lu::small_elimination::SIDE;
+use crate::lu::small::{self, Group, Sides, is_small};
 use crate::matrices::{Matrices, Part};
 use crate::run::{Batch, Target};
 use crate::scaling::Scaling;
+use crate::side_by_side::together;
 use crate::transpose::Turn;
 use crate::vectorised::vectorised;
 use crate::workspace::{need, take};
@@ -57,27 +57,33 @@ unsafe fn each_factored<T: Field>(
             .and(need::<T>(n * n))
             .and(need::<usize>(n))
             .and(need::<usize>(n));
-        return batch.each_range(token, item_ns / 4.0, scratch, SIDE, |range, stack| {
-            let (packed, stack) = take::<T>(stack, n * n);
-            let (pivots, stack) = take::<usize>(stack, n);
-            let (order, stack) = take::<usize>(stack, n);
-            // SAFETY: passed on; the arrays hold one matrix and its pivots.
-            unsafe {
-                let finish = |index: usize, lane: usize, group: &Group<'_, T>| {
-                    for row in 0..n {
-                        *pivots.add(row) = group.pivot(lane, row);
-                        for col in 0..n {
-                            *packed.add(row * n + col) = group.at(lane, row, col);
+        return batch.each_range(
+            token,
+            item_ns / 4.0,
+            scratch,
+            together::<T::R>(),
+            |range, stack| {
+                let (packed, stack) = take::<T>(stack, n * n);
+                let (pivots, stack) = take::<usize>(stack, n);
+                let (order, stack) = take::<usize>(stack, n);
+                // SAFETY: passed on; the arrays hold one matrix and its pivots.
+                unsafe {
+                    let finish = |index: usize, lane: usize, group: &Group<T>| {
+                        for row in 0..n {
+                            *pivots.add(row) = group.pivot(lane, row);
+                            for col in 0..n {
+                                *packed.add(row * n + col) = group.at(lane, row, col);
+                            }
                         }
-                    }
-                    let packed = Block::rows(packed, n, n, n);
-                    f(index, &Factored { packed, pivots }, order);
-                };
-                small::eliminate(range, a, None, stack, finish, |index, stack| {
-                    item(index, None, stack)
-                })
-            }
-        });
+                        let packed = Block::rows(packed, n, n, n);
+                        f(index, &Factored { packed, pivots }, order);
+                    };
+                    let nowhere = |_| std::ptr::null_mut();
+                    let single = |index: usize, stack: &mut MemStack| item(index, None, stack);
+                    small::eliminate(range, a, Sides::Factors, stack, nowhere, finish, single)
+                }
+            },
+        );
     }
     if Factored::<T>::is_panel(m, n) {
         return batch.each(token, item_ns, scratch, |index, stack| item(index, None, stack));

@@ -145,7 +145,7 @@ pub unsafe fn inv<T: Field>(
     if n <= PANEL_ORDER {
         let b = identity.repeated(a.batch_shape, &zeros);
         // SAFETY: passed on; the identity lives until the call returns.
-        return unsafe { solve_as("inv", token, policy, a, &b, check_finite, out) };
+        return unsafe { solve_as("inv", token, policy, a, (&b, true), check_finite, out) };
     }
     let batch = Batch {
         operation: "inv",

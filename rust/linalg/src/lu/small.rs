@@ -1,13 +1,18 @@
-//! Batches of small matrices, eight of them side by side.
+//! Batches of small matrices, as many side by side as a register has lanes.
 
 use crate::failure::Failure;
 use crate::field::{Field, RealNumber};
-use crate::lu::small_elimination::{Cell, CholeskyAll, EliminateAll, ORDER, SIDE, SIDES, get, put, room};
-use crate::matrices::{Matrices, View};
-use crate::vectorised::vectorised;
+use crate::lu::small_elimination::{self as lanes, ORDER, SIDES, Seen, Systems, number_of};
+use crate::matrices::Matrices;
+use crate::side_by_side::together;
+use crate::turned::{load, room_of, store};
 use crate::workspace::{need, take};
 use faer::dyn_stack::{MemStack, StackReq};
 use std::ops::Range;
+use treadle_core::Element;
+
+/// Order up to which Cholesky factors are computed side by side.
+pub(crate) const CHOLESKY_ORDER: usize = 24;
 
 /// Whether systems of that order are solved side by side.
 pub(crate) fn is_small(order: usize, sides: usize) -> bool {
@@ -16,156 +21,184 @@ pub(crate) fn is_small(order: usize, sides: usize) -> bool {
 
 /// Scratch of the functions below.
 pub(crate) fn scratch<T: Field>(order: usize, sides: usize) -> StackReq {
-    need::<Cell<T>>(order * (order + sides))
+    StackReq::all_of(&[
+        need::<T::R>(room_of::<T>(order * (order + sides))),
+        need::<T::R>((order + 2) * together::<T::R>()),
+    ])
 }
 
 /// One group of lanes after elimination.
-pub(crate) struct Group<'a, T: Field> {
-    room: &'a [Cell<T>],
-    cols: usize,
-    pivots: &'a [[T::R; SIDE]; ORDER],
+pub(crate) struct Group<T: Field> {
+    systems: Systems<T::R>,
+    determinants: *const T::R,
 }
 
-impl<T: Field> Group<'_, T> {
+impl<T: Field> Group<T> {
     /// An entry of a lane's matrix.
     #[inline(always)]
     pub(crate) fn at(&self, lane: usize, row: usize, col: usize) -> T {
-        get::<T>(self.room, row * self.cols + col, lane)
+        debug_assert!(row < self.systems.n && col < self.systems.n);
+        // SAFETY: a group is made of cells that live longer, and callers name rows and columns of it.
+        unsafe { number_of::<T>(self.systems.a, row * self.systems.n + col, lane) }
     }
 
     /// The row with which row `k` of a lane was exchanged.
     #[inline(always)]
     pub(crate) fn pivot(&self, lane: usize, k: usize) -> usize {
-        self.pivots[k][lane].to_f64() as usize
+        debug_assert!(k < self.systems.n);
+        // SAFETY: as above.
+        unsafe { (*self.systems.pivots.add(k * together::<T::R>() + lane)).to_f64() as usize }
+    }
+
+    /// The product of a lane's pivots, with the sign of its permutation; it may have left the range.
+    #[inline(always)]
+    pub(crate) fn determinant(&self, lane: usize) -> T {
+        // SAFETY: as above.
+        unsafe { number_of::<T>(self.determinants, 0, lane) }
     }
 }
 
-/// Puts a matrix into the columns of its lane from `first` on.
+/// What comes behind the matrices.
+#[derive(Clone, Copy)]
+pub(crate) enum Sides<'a, T> {
+    /// Nothing: the factors are wanted.
+    Factors,
+    /// Nothing: the upper factors and the determinants are wanted.
+    Determinants,
+    /// Right-hand sides.
+    Of(&'a Matrices<'a, T>),
+    /// The identity.
+    Identity,
+}
+
+/// The identity in every lane.
 ///
 /// # Safety
-/// The view is readable.
-#[inline(always)]
-unsafe fn load<T: Field>(room: &mut [Cell<T>], lane: usize, view: &View<T>, cols: usize, first: usize) {
-    for row in 0..view.rows {
-        for col in 0..view.cols {
-            // SAFETY: row and col are in range.
-            put(room, row * cols + first + col, lane, unsafe { view.at(row, col) });
+/// `cells` has room for matrices of order `n`.
+unsafe fn identity<T: Field>(n: usize, cells: *mut T::R) {
+    let width = together::<T::R>();
+    // SAFETY: passed on.
+    unsafe {
+        std::slice::from_raw_parts_mut(cells, room_of::<T>(n * n)).fill(<T::R as Element>::ZERO);
+        for i in 0..n {
+            let diagonal = cells.add(room_of::<T>(i * n + i));
+            std::slice::from_raw_parts_mut(diagonal, width).fill(T::R::of(1.0));
         }
     }
 }
 
-/// Eliminates the matrices of a range, with the right-hand sides of `b` when there are any. `finish(index, lane, group)` takes
-/// the result of a lane, `single(index, scratch)` does a matrix that needs more.
+/// Eliminates the matrices of a range with what comes behind them. The solutions, when there are
+/// right-hand sides, go to `out(index)`; `finish(index, lane, group)` takes the result of a lane, `single(index, scratch)` does
+/// a matrix that needs more.
 ///
 /// # Safety
-/// The matrices are readable, square and small.
+/// The matrices are readable, square and small; the places take a solution.
 pub(crate) unsafe fn eliminate<T: Field>(
     range: Range<usize>,
     a: &Matrices<'_, T>,
-    b: Option<&Matrices<'_, T>>,
+    sides: Sides<'_, T>,
     stack: &mut MemStack,
-    finish: impl Fn(usize, usize, &Group<'_, T>),
+    out: impl Fn(usize) -> *mut T,
+    finish: impl Fn(usize, usize, &Group<T>),
     single: impl Fn(usize, &mut MemStack) -> Result<(), Failure>,
 ) -> Result<(), (usize, Failure)> {
     let n = a.rows;
-    let sides = b.map_or(0, |b| b.cols);
-    let cols = n + sides;
-    let (cells, stack) = take::<Cell<T>>(stack, n * cols);
-    // SAFETY: the cells are nobody else's.
-    let room = unsafe { room::<T>(cells, n * cols) };
-    let mut pivots = [[T::R::of(0.0); SIDE]; ORDER];
-    for start in range.clone().step_by(SIDE) {
-        let count = SIDE.min(range.end - start);
-        for lane in 0..SIDE {
-            // Lanes without a matrix repeat the first one.
-            let index = if lane < count { start + lane } else { start };
-            // SAFETY: passed on.
-            unsafe {
-                load(room, lane, &a.item(index), cols, 0);
-                if let Some(b) = b {
-                    load(room, lane, &b.item(index), cols, n);
-                }
+    let cols = match sides {
+        Sides::Factors | Sides::Determinants => 0,
+        Sides::Of(b) => b.cols,
+        Sides::Identity => n,
+    };
+    let width = together::<T::R>();
+    let (cells, stack) = take::<T::R>(stack, room_of::<T>(n * (n + cols)));
+    let (pivots, stack) = take::<T::R>(stack, (n + 2) * width);
+    let determinants = pivots.wrapping_add(n * width);
+    let systems = Systems {
+        a: cells,
+        n,
+        b: cells.wrapping_add(room_of::<T>(n * n)),
+        sides: cols,
+        pivots,
+        lower: matches!(sides, Sides::Factors),
+    };
+    for start in range.clone().step_by(width) {
+        let count = width.min(range.end - start);
+        // SAFETY: the cells hold that many matrices, and the places are the caller's.
+        let seen = unsafe {
+            load(a, start, count, systems.a);
+            match sides {
+                Sides::Of(b) if cols > 0 => load(b, start, count, systems.b),
+                Sides::Identity => identity::<T>(n, systems.b),
+                _ => {}
             }
-        }
-        // SAFETY: the machine has the instructions that are chosen.
-        let sound = unsafe {
-            vectorised(EliminateAll::<T> {
-                room,
-                n,
-                cols,
-                pivots: &mut pivots,
-                substitute: sides > 0,
-            })
+            let seen = lanes::eliminate::<T>(systems);
+            if matches!(sides, Sides::Determinants) {
+                lanes::determinants::<T>(systems, determinants);
+            }
+            if cols > 0 {
+                store(systems.b, n * cols, count, |lane| out(start + lane));
+            }
+            seen
         };
         let group = Group {
-            room,
-            cols,
-            pivots: &pivots,
+            systems,
+            determinants,
         };
-        for (lane, sound) in sound.into_iter().enumerate().take(count) {
-            let index = start + lane;
-            if sound {
-                finish(index, lane, &group);
-            } else {
-                single(index, stack).map_err(|failure| (index, failure))?;
-            }
+        each_lane(
+            start,
+            count,
+            &seen,
+            |index, lane| finish(index, lane, &group),
+            |index| single(index, stack),
+        )?;
+    }
+    Ok(())
+}
+
+/// Hands every lane to one of the two.
+fn each_lane<R: RealNumber>(
+    start: usize,
+    count: usize,
+    seen: &Seen<R>,
+    sound: impl Fn(usize, usize),
+    mut single: impl FnMut(usize) -> Result<(), Failure>,
+) -> Result<(), (usize, Failure)> {
+    for lane in 0..count {
+        let index = start + lane;
+        if seen.is_sound(lane) {
+            sound(index, lane);
+        } else {
+            single(index).map_err(|failure| (index, failure))?;
         }
     }
     Ok(())
 }
 
-/// Cholesky factors of a range, from the lower triangles or the upper ones; `finish` and `single` as above.
+/// Cholesky factors of a range, from the lower triangles or the upper ones, each to its place; `single(index)` does a matrix that
+/// needs more.
 ///
 /// # Safety
-/// As `eliminate`.
+/// The matrices are readable and square, the places take one each.
 pub(crate) unsafe fn cholesky<T: Field>(
     range: Range<usize>,
     a: &Matrices<'_, T>,
     upper: bool,
     stack: &mut MemStack,
-    finish: impl Fn(usize, usize, &Group<'_, T>),
-    single: impl Fn(usize, &mut MemStack) -> Result<(), Failure>,
+    out: impl Fn(usize) -> *mut T,
+    single: impl Fn(usize) -> Result<(), Failure>,
 ) -> Result<(), (usize, Failure)> {
     let n = a.rows;
-    let (cells, stack) = take::<Cell<T>>(stack, n * n);
-    // SAFETY: the cells are nobody else's.
-    let room = unsafe { room::<T>(cells, n * n) };
-    let pivots = [[T::R::of(0.0); SIDE]; ORDER];
-    for start in range.clone().step_by(SIDE) {
-        let count = SIDE.min(range.end - start);
-        for lane in 0..SIDE {
-            let view = a.item(if lane < count { start + lane } else { start });
-            // The upper factor of a is the adjoint of the lower one of its adjoint.
-            for row in 0..n {
-                for col in 0..=row {
-                    // SAFETY: an entry of the triangle that counts.
-                    let x = unsafe {
-                        if upper {
-                            view.at(col, row).conj()
-                        } else {
-                            view.at(row, col)
-                        }
-                    };
-                    let x = if row == col { T::from_real(x.re()) } else { x };
-                    put(room, row * n + col, lane, x);
-                }
-            }
-        }
-        // SAFETY: the machine has the instructions that are chosen.
-        let sound = unsafe { vectorised(CholeskyAll::<T> { room, n }) };
-        let group = Group {
-            room,
-            cols: n,
-            pivots: &pivots,
+    let width = together::<T::R>();
+    let (cells, _) = take::<T::R>(stack, room_of::<T>(n * n));
+    for start in range.clone().step_by(width) {
+        let count = width.min(range.end - start);
+        // SAFETY: the cells hold that many matrices, and the places are the caller's.
+        let seen = unsafe {
+            load(a, start, count, cells);
+            let seen = lanes::cholesky::<T>(cells, n, upper);
+            store(cells, n * n, count, |lane| out(start + lane));
+            seen
         };
-        for (lane, sound) in sound.into_iter().enumerate().take(count) {
-            let index = start + lane;
-            if sound {
-                finish(index, lane, &group);
-            } else {
-                single(index, stack).map_err(|failure| (index, failure))?;
-            }
-        }
+        each_lane(start, count, &seen, |_, _| {}, &single)?;
     }
     Ok(())
 }

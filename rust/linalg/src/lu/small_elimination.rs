@@ -1,333 +1,650 @@
-//! Small matrices side by side: one in each lane of the vectors, so that elimination runs without a shuffle or a branch.
+//! Small matrices side by side: one in each lane of the registers, so that elimination runs without a shuffle or a branch.
 //!
 //! A lane whose matrix needs more than the plain algorithm (a pivot of zero, entries or results near the ends of the range)
 //! is not finished here: the caller gives it to the code for single matrices. What happens in a lane does not depend on its
 //! neighbours, so that a matrix has the same result alone and in any batch.
 
-#![allow(clippy::needless_range_loop, reason = "one index for several arrays")]
-
-use crate::field::{Field, RealNumber};
-use crate::vectorised::Vectorised;
+use crate::field::{Field, RealNumber, power_of_two};
+use crate::side_by_side::{MOST_LANES, together};
+use crate::wide::{Wide, kernel};
 use treadle_core::Element;
 
-/// Matrices at once.
-pub(crate) const SIDE: usize = 8;
 /// The largest order.
-pub(crate) const ORDER: usize = 8;
+pub(crate) const ORDER: usize = 16;
 /// The most right-hand sides.
-pub(crate) const SIDES: usize = 8;
-/// Elements of one entry: a real part, and for complex numbers an imaginary one, of every lane.
-const PLANES: usize = 2;
+pub(crate) const SIDES: usize = 16;
+/// Columns that one pass over the rows brings up to date.
+const BLOCK: usize = 4;
 
-/// One entry of every lane, in memory.
-pub(crate) type Cell<T> = [[<T as Field>::R; SIDE]; PLANES];
-
-/// Entries of every lane, all zero, from uninitialised memory.
-///
-/// # Safety
-/// `cells` holds `len` cells that nothing else uses for as long as the slice lives.
-pub(crate) unsafe fn room<'a, T: Field>(cells: *mut Cell<T>, len: usize) -> &'a mut [Cell<T>] {
-    // SAFETY: every cell is written before the slice is made.
-    unsafe {
-        for at in 0..len {
-            cells.add(at).write([[<T::R as Element>::ZERO; SIDE]; PLANES]);
-        }
-        std::slice::from_raw_parts_mut(cells, len)
-    }
-}
-
-/// One entry of every lane.
+/// One entry of every lane; the imaginary parts are zero and unused where `C` is false.
 #[derive(Clone, Copy)]
-struct Entry<T: Field> {
-    re: [T::R; SIDE],
-    im: [T::R; SIDE],
+pub(crate) struct Number<W, const C: bool> {
+    re: W,
+    im: W,
 }
 
-/// Divisors of every lane.
-struct Divisors<T: Field>([T::Divisor; SIDE]);
-
-impl<T: Field> Entry<T> {
+impl<W: Wide, const C: bool> Number<W, C> {
+    /// # Safety
+    /// From a `Task`; so below.
     #[inline(always)]
-    fn load(from: &Cell<T>) -> Self {
-        Entry {
-            re: from[0],
-            im: if T::IS_REAL {
-                [<T::R as Element>::ZERO; SIDE]
+    unsafe fn size(self) -> W {
+        // SAFETY: passed on.
+        unsafe {
+            if C {
+                self.re.abs().add(self.im.abs())
             } else {
-                from[1]
-            },
-        }
-    }
-
-    #[inline(always)]
-    fn store(self, to: &mut Cell<T>) {
-        to[0] = self.re;
-        if !T::IS_REAL {
-            to[1] = self.im;
-        }
-    }
-
-    #[inline(always)]
-    fn size(self) -> [T::R; SIDE] {
-        std::array::from_fn(|lane| {
-            if T::IS_REAL {
-                self.re[lane].magnitude()
-            } else {
-                self.re[lane].magnitude() + self.im[lane].magnitude()
+                self.re.abs()
             }
-        })
+        }
     }
 
     /// `self - left * right`.
+    ///
+    /// # Safety
+    /// As `size`.
     #[inline(always)]
-    fn minus_product<const FUSED: bool>(mut self, left: Self, right: Self) -> Self {
-        for lane in 0..SIDE {
-            self.re[lane] = self.re[lane].minus_product::<FUSED>(left.re[lane], right.re[lane]);
-        }
-        if !T::IS_REAL {
-            for lane in 0..SIDE {
-                self.re[lane] = self.re[lane].minus_product::<FUSED>(-left.im[lane], right.im[lane]);
-            }
-            for lane in 0..SIDE {
-                self.im[lane] = self.im[lane].minus_product::<FUSED>(left.re[lane], right.im[lane]);
-            }
-            for lane in 0..SIDE {
-                self.im[lane] = self.im[lane].minus_product::<FUSED>(left.im[lane], right.re[lane]);
+    unsafe fn minus_product(mut self, left: Self, right: Self) -> Self {
+        // SAFETY: passed on.
+        unsafe {
+            self.re = left.re.fnma(right.re, self.re);
+            if C {
+                self.re = left.im.fma(right.im, self.re);
+                self.im = left.re.fnma(right.im, self.im);
+                self.im = left.im.fnma(right.re, self.im);
             }
         }
         self
     }
 
+    /// `self - left * conj(right)`.
+    ///
+    /// # Safety
+    /// As `size`.
     #[inline(always)]
-    fn at(self, lane: usize) -> T {
-        T::from_parts(self.re[lane], self.im[lane])
-    }
-
-    /// Where `which` is `index`, the entries are exchanged.
-    #[inline(always)]
-    fn exchange(self, other: Self, which: &[T::R; SIDE], index: T::R) -> (Self, Self) {
-        let pick = |x: [T::R; SIDE], y: [T::R; SIDE]| {
-            let mut chosen = x;
-            for lane in 0..SIDE {
-                chosen[lane] = if which[lane] == index { y[lane] } else { x[lane] };
+    unsafe fn minus_conjugate_product(mut self, left: Self, right: Self) -> Self {
+        // SAFETY: passed on.
+        unsafe {
+            self.re = left.re.fnma(right.re, self.re);
+            if C {
+                self.re = left.im.fnma(right.im, self.re);
+                self.im = left.im.fnma(right.re, self.im);
+                self.im = left.re.fma(right.im, self.im);
             }
-            chosen
-        };
-        if T::IS_REAL {
-            let one = Entry {
-                re: pick(self.re, other.re),
-                im: self.im,
-            };
-            let two = Entry {
-                re: pick(other.re, self.re),
-                im: self.im,
-            };
-            return (one, two);
         }
-        let one = Entry {
-            re: pick(self.re, other.re),
-            im: pick(self.im, other.im),
-        };
-        let two = Entry {
-            re: pick(other.re, self.re),
-            im: pick(other.im, self.im),
-        };
-        (one, two)
+        self
     }
 
-    /// The quotient in every lane.
+    /// The quotient; a number by itself is exactly one. Squares of the parts of the divisor stay in the range.
+    ///
+    /// # Safety
+    /// As `size`.
     #[inline(always)]
-    fn over(self, divisors: &Divisors<T>) -> Self {
-        let mut quotient = self;
-        for lane in 0..SIDE {
-            let x = self.at(lane).over(divisors.0[lane]);
-            quotient.re[lane] = x.re();
-            quotient.im[lane] = x.im();
+    unsafe fn over(self, divisor: Self) -> Self {
+        // SAFETY: passed on.
+        unsafe {
+            if !C {
+                return Number {
+                    re: self.re.div(divisor.re),
+                    im: self.im,
+                };
+            }
+            let (re, im) = (divisor.re, divisor.im);
+            let squared = re.mul(re).add(im.mul(im));
+            Number {
+                re: self.re.mul(re).add(self.im.mul(im)).div(squared),
+                im: self.im.mul(re).sub(self.re.mul(im)).div(squared),
+            }
         }
-        quotient
     }
 
+    /// Lane by lane, `yes` where `which` is `index`, else `self`.
+    ///
+    /// # Safety
+    /// As `size`.
     #[inline(always)]
-    fn divisors(self) -> Divisors<T> {
-        Divisors(std::array::from_fn(|lane| {
-            let x = self.at(lane);
-            if x == T::ZERO { T::ONE } else { x }.divisor()
-        }))
-    }
-
-    /// Takes the lanes out of `sound` whose entry is not an ordinary number of the middle of the range, nor zero where that
-    /// is allowed.
-    #[inline(always)]
-    fn check(self, sound: &mut [bool; SIDE], zero: bool) {
-        let high = T::R::of(crate::field::power_of_two(T::R::EXPONENT_LIMIT / 2));
-        let low = T::R::of(crate::field::power_of_two(-T::R::EXPONENT_LIMIT / 2));
-        let nothing = <T::R as Element>::ZERO;
-        let size = self.size();
-        for lane in 0..SIDE {
-            sound[lane] &= (size[lane] >= low && size[lane] <= high) | (zero && size[lane] == nothing);
+    unsafe fn or_where(self, which: W, index: W, yes: Self) -> Self {
+        // SAFETY: passed on.
+        unsafe {
+            Number {
+                re: which.where_equal(index, yes.re, self.re),
+                im: if C {
+                    which.where_equal(index, yes.im, self.im)
+                } else {
+                    self.im
+                },
+            }
         }
     }
 }
 
-/// `P a = L U` for `n` rows and `cols` columns, of which the first `n` are eliminated, in every lane of `room`, row after row.
-///
-/// # Safety
-/// Only the instructions of `Vectorised`.
-pub(crate) struct EliminateAll<'a, T: Field> {
-    pub(crate) room: &'a mut [Cell<T>],
+/// Cells in a line, of the lanes of one register.
+#[derive(Clone, Copy)]
+pub(crate) struct Line<R> {
+    pub(crate) at: *mut R,
+    /// Cells from one to the next.
+    pub(crate) step: usize,
+}
+
+impl<R: RealNumber> Line<R> {
+    #[inline(always)]
+    fn cell<const C: bool>(self, i: usize) -> *mut R {
+        self.at
+            .wrapping_add(i * self.step * if C { 2 } else { 1 } * together::<R>())
+    }
+
+    /// # Safety
+    /// The cell is in the room; from a `Task`.
+    #[inline(always)]
+    pub(crate) unsafe fn get<W: Wide<R = R>, const C: bool>(self, i: usize) -> Number<W, C> {
+        let cell = self.cell::<C>(i);
+        // SAFETY: passed on.
+        unsafe {
+            Number {
+                re: W::load(cell),
+                im: if C {
+                    W::load(cell.add(together::<R>()))
+                } else {
+                    W::zero()
+                },
+            }
+        }
+    }
+
+    /// # Safety
+    /// As `get`.
+    #[inline(always)]
+    pub(crate) unsafe fn set<W: Wide<R = R>, const C: bool>(self, i: usize, x: Number<W, C>) {
+        let cell = self.cell::<C>(i);
+        // SAFETY: passed on.
+        unsafe {
+            x.re.store(cell);
+            if C {
+                x.im.store(cell.add(together::<R>()));
+            }
+        }
+    }
+}
+
+/// What was seen of the sizes of numbers, lane by lane.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen<R> {
+    /// The sum of the sizes, not finite where one is not.
+    total: [R; MOST_LANES],
+    /// More than zero where a number was too small.
+    small: [R; MOST_LANES],
+}
+
+impl<R: RealNumber> Seen<R> {
+    pub(crate) fn nothing() -> Self {
+        Seen {
+            total: [<R as Element>::ZERO; MOST_LANES],
+            small: [<R as Element>::ZERO; MOST_LANES],
+        }
+    }
+
+    /// Whether all numbers of a lane are in the middle of the range.
+    #[inline(always)]
+    pub(crate) fn is_sound(&self, lane: usize) -> bool {
+        self.total[lane] < R::of(power_of_two(R::EXPONENT_LIMIT / 2))
+            && self.small[lane] == <R as Element>::ZERO
+    }
+}
+
+/// The same in a register.
+struct Look<W> {
+    total: W,
+    small: W,
+    low: W,
+}
+
+impl<W: Wide> Look<W> {
+    /// # Safety
+    /// From a `Task`; so below.
+    #[inline(always)]
+    unsafe fn new() -> Self {
+        // SAFETY: passed on.
+        unsafe {
+            Look {
+                total: W::zero(),
+                small: W::zero(),
+                low: W::splat(W::R::of(power_of_two(-W::R::EXPONENT_LIMIT / 2))),
+            }
+        }
+    }
+
+    /// A number that may be zero.
+    ///
+    /// # Safety
+    /// As `new`.
+    #[inline(always)]
+    unsafe fn see(&mut self, size: W) {
+        // SAFETY: passed on.
+        unsafe {
+            self.total = self.total.add(size);
+            self.small = self.small.add(size.where_less(self.low, size, W::zero()));
+        }
+    }
+
+    /// A number that may not.
+    ///
+    /// # Safety
+    /// As `new`.
+    #[inline(always)]
+    unsafe fn see_divisor(&mut self, size: W) {
+        // SAFETY: passed on.
+        unsafe {
+            self.total = self.total.add(size);
+            self.small = self.small.add(size.where_less(self.low, self.low, W::zero()));
+        }
+    }
+
+    /// # Safety
+    /// As `new`, for the lanes of a register from `lane` on.
+    #[inline(always)]
+    unsafe fn keep(self, seen: &mut Seen<W::R>, lane: usize) {
+        // SAFETY: passed on.
+        unsafe {
+            self.total.store(seen.total.as_mut_ptr().add(lane));
+            self.small.store(seen.small.as_mut_ptr().add(lane));
+        }
+    }
+}
+
+/// Matrices side by side, row after row, with right-hand sides behind them.
+#[derive(Clone, Copy)]
+pub(crate) struct Systems<R> {
+    pub(crate) a: *mut R,
     pub(crate) n: usize,
-    pub(crate) cols: usize,
-    /// The row of each pivot, as a number, in every lane.
-    pub(crate) pivots: &'a mut [[T::R; SIDE]; ORDER],
-    /// Substitute for the right-hand sides afterwards.
-    pub(crate) substitute: bool,
+    pub(crate) b: *mut R,
+    pub(crate) sides: usize,
+    /// The row with which each row was exchanged, as a number, in every lane.
+    pub(crate) pivots: *mut R,
+    /// Rows of the lower factor are exchanged too.
+    pub(crate) lower: bool,
 }
 
-impl<T: Field> Vectorised for EliminateAll<'_, T> {
-    /// The lanes that are finished.
-    type Out = [bool; SIDE];
-
-    #[inline(always)]
-    unsafe fn run<const FUSED: bool>(self) -> [bool; SIDE] {
-        let (n, cols) = (self.n.min(ORDER), self.cols.min(ORDER + SIDES));
-        let room = &mut self.room[..n * cols];
-        let mut sound = [true; SIDE];
-        for entry in room.iter().take(n * cols) {
-            Entry::<T>::load(entry).check(&mut sound, true);
+kernel! {
+    /// `P a = L U` in every lane, and the solutions in place of the right-hand sides.
+    ///
+    /// # Safety
+    /// The cells are those of `Systems`.
+    pub(crate) unsafe fn eliminate<T, W>(systems: Systems<T::R>) -> Seen<T::R> {
+        let mut seen = Seen::nothing();
+        for lane in (0..together::<T::R>()).step_by(W::LANES) {
+            let here = Systems {
+                a: systems.a.add(lane),
+                b: systems.b.wrapping_add(lane),
+                pivots: systems.pivots.add(lane),
+                ..systems
+            };
+            let look = match (T::IS_REAL, here.n) {
+                (true, 4) => here.solve::<W, false>(4),
+                (true, n) => here.solve::<W, false>(n),
+                (false, n) => here.solve::<W, true>(n),
+            };
+            look.keep(&mut seen, lane);
         }
-        for k in 0..n {
-            let mut best = Entry::<T>::load(&room[k * cols + k]).size();
-            let mut which = [T::R::of(k as f64); SIDE];
-            for i in k + 1..n {
-                let size = Entry::<T>::load(&room[i * cols + k]).size();
-                let index = T::R::of(i as f64);
-                for lane in 0..SIDE {
-                    which[lane] = if size[lane] > best[lane] {
-                        index
-                    } else {
-                        which[lane]
-                    };
-                    best[lane] = if size[lane] > best[lane] {
-                        size[lane]
-                    } else {
-                        best[lane]
-                    };
-                }
-            }
-            self.pivots[k] = which;
-            for i in k + 1..n {
-                let index = T::R::of(i as f64);
-                for col in 0..cols {
-                    let (top, row) = Entry::<T>::load(&room[k * cols + col]).exchange(
-                        Entry::load(&room[i * cols + col]),
-                        &which,
-                        index,
-                    );
-                    top.store(&mut room[k * cols + col]);
-                    row.store(&mut room[i * cols + col]);
-                }
-            }
-            let pivot = Entry::<T>::load(&room[k * cols + k]);
-            pivot.check(&mut sound, false);
-            let divisors = pivot.divisors();
-            for i in k + 1..n {
-                let factor = Entry::<T>::load(&room[i * cols + k]).over(&divisors);
-                factor.store(&mut room[i * cols + k]);
-                for col in k + 1..cols {
-                    let x = Entry::<T>::load(&room[i * cols + col])
-                        .minus_product::<FUSED>(factor, Entry::load(&room[k * cols + col]));
-                    x.store(&mut room[i * cols + col]);
-                }
-            }
-        }
-        if !self.substitute {
-            return sound;
-        }
-        for k in (0..n).rev() {
-            let divisors = Entry::<T>::load(&room[k * cols + k]).divisors();
-            for col in n..cols {
-                let x = Entry::<T>::load(&room[k * cols + col]).over(&divisors);
-                x.check(&mut sound, true);
-                x.store(&mut room[k * cols + col]);
-                for i in 0..k {
-                    let y = Entry::<T>::load(&room[i * cols + col])
-                        .minus_product::<FUSED>(Entry::load(&room[i * cols + k]), x);
-                    y.store(&mut room[i * cols + col]);
-                }
-            }
-        }
-        sound
+        seen
     }
 }
 
-/// `a = l l^H` in the lower triangle of every lane of `room`, row after row.
-///
-/// # Safety
-/// Only the instructions of `Vectorised`.
-pub(crate) struct CholeskyAll<'a, T: Field> {
-    pub(crate) room: &'a mut [Cell<T>],
-    pub(crate) n: usize,
-}
-
-impl<T: Field> Vectorised for CholeskyAll<'_, T> {
-    /// The lanes that are finished.
-    type Out = [bool; SIDE];
-
+impl<R: RealNumber> Systems<R> {
     #[inline(always)]
-    unsafe fn run<const FUSED: bool>(self) -> [bool; SIDE] {
-        let n = self.n.min(ORDER);
-        let room = &mut self.room[..n * n];
-        let mut sound = [true; SIDE];
-        let zero = <T::R as Element>::ZERO;
-        for k in 0..n {
-            let pivot = Entry::<T>::load(&room[k * n + k]);
-            for lane in 0..SIDE {
-                sound[lane] &= pivot.re[lane] > zero;
+    fn cells(first: *mut R, cell: usize, step: usize, complex: bool) -> Line<R> {
+        let parts = if complex { 2 } else { 1 };
+        Line {
+            at: first.wrapping_add(cell * parts * together::<R>()),
+            step,
+        }
+    }
+
+    /// A column of the matrices, or of the right-hand sides behind them.
+    #[inline(always)]
+    fn column<const C: bool>(&self, n: usize, col: usize) -> Line<R> {
+        if col < n {
+            Self::cells(self.a, col, n, C)
+        } else {
+            Self::cells(self.b, col - n, self.sides, C)
+        }
+    }
+
+    /// # Safety
+    /// From a `Task`, with the cells of a register.
+    #[inline(always)]
+    unsafe fn solve<W: Wide<R = R>, const C: bool>(&self, n: usize) -> Look<W> {
+        let cols = n + self.sides;
+        // SAFETY: rows and columns of the matrices and the right-hand sides.
+        unsafe {
+            let one = W::splat(R::of(1.0));
+            let mut look = Look::<W>::new();
+            let all = Self::cells(self.a, 0, 1, C);
+            for i in 0..n * n {
+                look.see(all.get::<W, C>(i).size());
             }
-            let mut root = pivot;
-            for lane in 0..SIDE {
-                root.re[lane] = pivot.re[lane].root();
-                root.im[lane] = zero;
-            }
-            root.check(&mut sound, false);
-            root.store(&mut room[k * n + k]);
-            let divisors = root.divisors();
-            for i in k + 1..n {
-                Entry::<T>::load(&room[i * n + k])
-                    .over(&divisors)
-                    .store(&mut room[i * n + k]);
-            }
-            for i in k + 1..n {
-                let left = Entry::<T>::load(&room[i * n + k]);
-                for j in k + 1..=i {
-                    let mut right = Entry::<T>::load(&room[j * n + k]);
-                    for lane in 0..SIDE {
-                        right.im[lane] = -right.im[lane];
+            for k in 0..n {
+                let column = self.column::<C>(n, k);
+                let start = W::splat(R::of(k as f64));
+                let mut best = column.get::<W, C>(k).size();
+                let (mut which, mut index) = (start, start);
+                for i in k + 1..n {
+                    index = index.add(one);
+                    let size = column.get::<W, C>(i).size();
+                    which = best.where_less(size, index, which);
+                    best = best.where_less(size, size, best);
+                }
+                which.store(self.pivots.add(k * together::<R>()));
+                let old = column.get::<W, C>(k);
+                let mut pivot = old;
+                let mut index = start;
+                for i in k + 1..n {
+                    index = index.add(one);
+                    pivot = pivot.or_where(which, index, column.get(i));
+                }
+                look.see_divisor(pivot.size());
+                column.set(k, pivot);
+                let mut index = start;
+                for i in k + 1..n {
+                    index = index.add(one);
+                    let x = column.get::<W, C>(i).or_where(which, index, old);
+                    column.set(i, x.over(pivot));
+                }
+                let mut col = k + 1;
+                while col + BLOCK <= cols {
+                    let columns = std::array::from_fn(|at| self.column::<C>(n, col + at));
+                    Self::step::<W, C, BLOCK>(k, n, which, column, columns);
+                    col += BLOCK;
+                }
+                while col < cols {
+                    Self::step::<W, C, 1>(k, n, which, column, [self.column::<C>(n, col)]);
+                    col += 1;
+                }
+                if self.lower {
+                    for col in 0..k {
+                        let column = self.column::<C>(n, col);
+                        let old = column.get::<W, C>(k);
+                        let mut top = old;
+                        let mut index = start;
+                        for i in k + 1..n {
+                            index = index.add(one);
+                            let x = column.get(i);
+                            top = top.or_where(which, index, x);
+                            column.set(i, x.or_where(which, index, old));
+                        }
+                        column.set(k, top);
                     }
-                    let x = Entry::<T>::load(&room[i * n + j]).minus_product::<FUSED>(left, right);
-                    x.store(&mut room[i * n + j]);
+                }
+            }
+            if self.sides > 0 {
+                self.substitute::<W, C>(n, &mut look);
+            }
+            look
+        }
+    }
+
+    /// Exchanges row `k` of some columns with the row of the pivot, and subtracts its products from those below.
+    ///
+    /// # Safety
+    /// As `solve`.
+    #[inline(always)]
+    unsafe fn step<W: Wide<R = R>, const C: bool, const COLS: usize>(
+        k: usize,
+        n: usize,
+        which: W,
+        factors: Line<R>,
+        columns: [Line<R>; COLS],
+    ) {
+        // SAFETY: passed on.
+        unsafe {
+            let one = W::splat(R::of(1.0));
+            let start = W::splat(R::of(k as f64));
+            let mut old = [Number::<W, C> { re: start, im: start }; COLS];
+            for (old, column) in old.iter_mut().zip(&columns) {
+                *old = column.get(k);
+            }
+            let mut top = old;
+            let mut index = start;
+            for i in k + 1..n {
+                index = index.add(one);
+                for (top, column) in top.iter_mut().zip(&columns) {
+                    *top = top.or_where(which, index, column.get(i));
+                }
+            }
+            for (top, column) in top.iter().zip(&columns) {
+                column.set(k, *top);
+            }
+            let mut index = start;
+            for i in k + 1..n {
+                index = index.add(one);
+                let factor = factors.get::<W, C>(i);
+                for at in 0..COLS {
+                    let x = columns[at].get(i).or_where(which, index, old[at]);
+                    columns[at].set(i, x.minus_product(factor, top[at]));
                 }
             }
         }
-        sound
+    }
+
+    /// # Safety
+    /// As `solve`, after elimination.
+    #[inline(always)]
+    unsafe fn substitute<W: Wide<R = R>, const C: bool>(&self, n: usize, look: &mut Look<W>) {
+        // SAFETY: passed on.
+        unsafe {
+            for k in (0..n).rev() {
+                let column = self.column::<C>(n, k);
+                let pivot = column.get::<W, C>(k);
+                for col in n..n + self.sides {
+                    let side = self.column::<C>(n, col);
+                    let x = side.get::<W, C>(k).over(pivot);
+                    look.see(x.size());
+                    side.set(k, x);
+                    for i in 0..k {
+                        side.set(i, side.get::<W, C>(i).minus_product(column.get(i), x));
+                    }
+                }
+            }
+        }
     }
 }
 
-/// Puts a number into one lane.
-#[inline(always)]
-pub(crate) fn put<T: Field>(room: &mut [Cell<T>], at: usize, lane: usize, x: T) {
-    room[at][0][lane] = x.re();
-    if !T::IS_REAL {
-        room[at][1][lane] = x.im();
+kernel! {
+    /// The product of the pivots of every lane, with the sign of the permutation; zero where it came near the end of the range
+    /// on the way.
+    ///
+    /// # Safety
+    /// The cells are those of `Systems`, eliminated; `to` has room for one cell.
+    pub(crate) unsafe fn determinants<T, W>(systems: Systems<T::R>, to: *mut T::R) {
+        for lane in (0..together::<T::R>()).step_by(W::LANES) {
+            if T::IS_REAL {
+                systems.determinant::<W, false>(lane, to.add(lane));
+            } else {
+                systems.determinant::<W, true>(lane, to.add(lane));
+            }
+        }
     }
 }
 
-/// The number in one lane.
+impl<R: RealNumber> Systems<R> {
+    /// # Safety
+    /// As `determinants`, from a `Task`, for a register from `lane` on.
+    #[inline(always)]
+    unsafe fn determinant<W: Wide<R = R>, const C: bool>(&self, lane: usize, to: *mut R) {
+        // SAFETY: the diagonal and its pivots.
+        unsafe {
+            let low = W::splat(R::of(power_of_two(10 - R::EXPONENT_LIMIT)));
+            let mut sign = W::splat(R::of(1.0));
+            let mut kept = sign;
+            let diagonal = Line {
+                at: self.a.add(lane),
+                step: self.n + 1,
+            };
+            let mut product = Number::<W, C> {
+                re: sign,
+                im: W::zero(),
+            };
+            for k in 0..self.n {
+                let x = diagonal.get::<W, C>(k);
+                if C {
+                    product = Number {
+                        re: product.re.mul(x.re).sub(product.im.mul(x.im)),
+                        im: product.re.mul(x.im).add(product.im.mul(x.re)),
+                    };
+                } else {
+                    product.re = product.re.mul(x.re);
+                }
+                kept = product.size().where_less(low, W::zero(), kept);
+                let which = W::load(self.pivots.add(k * together::<R>() + lane));
+                let row = W::splat(R::of(k as f64));
+                sign = which.where_equal(row, sign, W::zero().sub(sign));
+            }
+            product.re = product.re.mul(sign).mul(kept);
+            product.im = product.im.mul(sign).mul(kept);
+            Line { at: to, step: 1 }.set(0, product);
+        }
+    }
+}
+
+/// Rows of a column of a Cholesky factor that are computed at once.
+const ROWS: usize = 4;
+
+kernel! {
+    /// `a = l l^H` in the lower triangle of every lane, zeros above it. With `upper` it is the upper triangle, transposed.
+    ///
+    /// # Safety
+    /// `a` holds the cells of matrices of order `n`.
+    pub(crate) unsafe fn cholesky<T, W>(a: *mut T::R, n: usize, upper: bool) -> Seen<T::R> {
+        let mut seen = Seen::nothing();
+        for lane in (0..together::<T::R>()).step_by(W::LANES) {
+            let (row_step, col_step) = if upper { (1, n) } else { (n, 1) };
+            let at = a.add(lane);
+            let factor = Factor { at, row_step, col_step };
+            let look = if !T::IS_REAL {
+                factor.run::<W, true>(n)
+            } else if n == 4 && !upper {
+                Factor { at, row_step: 4, col_step: 1 }.run::<W, false>(4)
+            } else {
+                factor.run::<W, false>(n)
+            };
+            look.keep(&mut seen, lane);
+        }
+        seen
+    }
+}
+
+/// Matrices side by side of which the Cholesky factors are wanted.
+struct Factor<R> {
+    at: *mut R,
+    row_step: usize,
+    col_step: usize,
+}
+
+impl<R: RealNumber> Factor<R> {
+    #[inline(always)]
+    fn row<const C: bool>(&self, row: usize) -> Line<R> {
+        Line {
+            at: Line {
+                at: self.at,
+                step: self.row_step,
+            }
+            .cell::<C>(row),
+            step: self.col_step,
+        }
+    }
+
+    /// # Safety
+    /// From a `Task`, with the cells of a register.
+    #[inline(always)]
+    unsafe fn run<W: Wide<R = R>, const C: bool>(&self, n: usize) -> Look<W> {
+        // SAFETY: rows and columns of the matrices.
+        unsafe {
+            let mut look = Look::<W>::new();
+            let zero = Number::<W, C> {
+                re: W::zero(),
+                im: W::zero(),
+            };
+            for j in 0..n {
+                let own = self.row::<C>(j);
+                let mut pivot = own.get::<W, C>(j);
+                for k in 0..j {
+                    let x = own.get(k);
+                    pivot = pivot.minus_conjugate_product(x, x);
+                }
+                let root = pivot.re.root();
+                look.see_divisor(root);
+                own.set(
+                    j,
+                    Number::<W, C> {
+                        re: root,
+                        im: W::zero(),
+                    },
+                );
+                for col in j + 1..n {
+                    own.set(col, zero);
+                }
+                let mut i = j + 1;
+                while i + ROWS <= n {
+                    self.rows::<W, C, ROWS>(i, j, root);
+                    i += ROWS;
+                }
+                while i < n {
+                    self.rows::<W, C, 1>(i, j, root);
+                    i += 1;
+                }
+            }
+            look
+        }
+    }
+
+    /// Column `j` of the rows from `first` on.
+    ///
+    /// # Safety
+    /// As `run`.
+    #[inline(always)]
+    unsafe fn rows<W: Wide<R = R>, const C: bool, const COUNT: usize>(
+        &self,
+        first: usize,
+        j: usize,
+        root: W,
+    ) {
+        // SAFETY: passed on.
+        unsafe {
+            let lines: [Line<R>; COUNT] = std::array::from_fn(|at| self.row::<C>(first + at));
+            let own = self.row::<C>(j);
+            let mut x = [own.get::<W, C>(j); COUNT];
+            for (x, line) in x.iter_mut().zip(&lines) {
+                *x = line.get(j);
+            }
+            for k in 0..j {
+                let right = own.get::<W, C>(k);
+                for (x, line) in x.iter_mut().zip(&lines) {
+                    *x = x.minus_conjugate_product(line.get(k), right);
+                }
+            }
+            for (x, line) in x.iter_mut().zip(&lines) {
+                x.re = x.re.div(root);
+                if C {
+                    x.im = x.im.div(root);
+                }
+                line.set(j, *x);
+            }
+        }
+    }
+}
+
+/// The number in one lane of a cell.
+///
+/// # Safety
+/// The cell is in the room.
 #[inline(always)]
-pub(crate) fn get<T: Field>(room: &[Cell<T>], at: usize, lane: usize) -> T {
-    if T::IS_REAL {
-        T::from_real(room[at][0][lane])
-    } else {
-        T::from_parts(room[at][0][lane], room[at][1][lane])
+pub(crate) unsafe fn number_of<T: Field>(cells: *const T::R, cell: usize, lane: usize) -> T {
+    let width = together::<T::R>();
+    // SAFETY: passed on.
+    unsafe {
+        if T::IS_REAL {
+            T::from_real(*cells.add(cell * width + lane))
+        } else {
+            let at = cells.add(2 * cell * width + lane);
+            T::from_parts(*at, *at.add(width))
+        }
     }
 }

@@ -11,11 +11,11 @@ use crate::field::{Field, RealNumber};
 use crate::lu;
 use crate::lu::elimination::solve_scaled;
 use crate::lu::panel::{BackSubstitute, Eliminate, leading, multipliers_len};
-use crate::lu::small::{self, Group, is_small};
-use crate::lu::small_elimination::SIDE;
+use crate::lu::small::{self, Sides, is_small};
 use crate::matrices::{Matrices, Part, View, fill_nan};
 use crate::run::{Batch, Target};
 use crate::scaling::{Scaling, exponent_above};
+use crate::side_by_side::together;
 use crate::transpose::{Turn, columns_of_rows, rows_of_columns};
 use crate::triangular::substitute_back;
 use crate::vectorised::vectorised;
@@ -342,10 +342,10 @@ pub unsafe fn solve<T: Field>(
     out: *mut T,
 ) -> Result<()> {
     // SAFETY: passed on.
-    unsafe { solve_as("solve", token, policy, a, b, check_finite, out) }
+    unsafe { solve_as("solve", token, policy, a, (b, false), check_finite, out) }
 }
 
-/// As `solve`, under the name of another operation.
+/// As `solve`, under the name of another operation, and with the right-hand sides said to be the identity or not.
 ///
 /// # Safety
 /// As `solve`.
@@ -354,7 +354,7 @@ pub(crate) unsafe fn solve_as<T: Field>(
     token: &mut Token<'_>,
     policy: BatchPolicy,
     a: &Matrices<'_, T>,
-    b: &Matrices<'_, T>,
+    (b, identity): (&Matrices<'_, T>, bool),
     check_finite: bool,
     out: *mut T,
 ) -> Result<()> {
@@ -379,7 +379,9 @@ pub(crate) unsafe fn solve_as<T: Field>(
         // SAFETY: passed on.
         unsafe {
             batch.refuse_non_finite(token, 0, a, Part::All)?;
-            batch.refuse_non_finite(token, 1, b, Part::All)?;
+            if !identity {
+                batch.refuse_non_finite(token, 1, b, Part::All)?;
+            }
         }
     }
     let (n, cols) = (a.rows, b.cols);
@@ -390,27 +392,16 @@ pub(crate) unsafe fn solve_as<T: Field>(
     let scratch = sizes.scratch::<T>();
     if is_small(n, cols) {
         let scratch = scratch.and(small::scratch::<T>(n, cols));
-        return batch.each_range(token, item_ns / 4.0, scratch, SIDE, |range, stack| {
+        let together = together::<T::R>();
+        return batch.each_range(token, item_ns / 6.0, scratch, together, |range, stack| {
+            let place = |index: usize| out.item(index, n * cols);
             // SAFETY: every index is given out once, so that no two items write to the same place.
             unsafe {
-                let finish = |index: usize, lane: usize, group: &Group<'_, T>| {
-                    let to = out.item(index, n * cols);
-                    for row in 0..n {
-                        for col in 0..cols {
-                            *to.add(row * cols + col) = group.at(lane, row, n + col);
-                        }
-                    }
-                };
                 let single = |index: usize, stack: &mut MemStack| {
-                    item(
-                        None,
-                        a.item(index),
-                        b.item(index),
-                        out.item(index, n * cols),
-                        stack,
-                    )
+                    item(None, a.item(index), b.item(index), place(index), stack)
                 };
-                small::eliminate(range, a, Some(b), stack, finish, single)
+                let sides = if identity { Sides::Identity } else { Sides::Of(b) };
+                small::eliminate(range, a, sides, stack, place, |_, _, _| {}, single)
             }
         });
     }

@@ -2,6 +2,7 @@
 
 mod batches;
 mod cholesky;
+mod company;
 mod dense;
 mod direct;
 mod eig;

@@ -276,7 +276,7 @@ fn the_same_bits_at_every_width() {
 fn side_by_side<T: Field>() {
     // Matrices of every kind in one batch: each item has the bits that it has alone.
     let mut random = Random::new(21);
-    for n in 1..=9 {
+    for n in 1..=17 {
         let mut items: Vec<Dense<T>> = super::library::square::<T>(n)
             .into_iter()
             .map(|(_, a)| a.hermitian())
