@@ -11,6 +11,7 @@ mod non_finite;
 mod qr;
 mod rank_revealing;
 mod reduction;
+mod small;
 mod solve;
 mod speed;
 mod stack;
