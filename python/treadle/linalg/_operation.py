@@ -141,6 +141,7 @@ def adjoint(array: Array) -> Array:
     return transposed.conj() if array.dtype.kind == "c" else transposed
 
 
+@functools.cache
 def epsilon(dtype: np.dtype[Any]) -> float:
     """The distance from 1 to the next number."""
     return float(np.finfo(dtype).eps)

@@ -151,7 +151,8 @@ class LeastSquares(_native.Linalg):
                 actual=right.shape[-2],
             )
         try:
-            np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+            if left.ndim > 2 and right.ndim > 2:
+                np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
         except ValueError:
             raise BroadcastError(
                 f"lstsq: operand 0 has batch axes {left.shape[:-2]} and operand 1 {right.shape[:-2]}, which do not "
@@ -159,8 +160,10 @@ class LeastSquares(_native.Linalg):
                 operation="lstsq",
                 operand=1,
             ) from None
-        dtype = np.result_type(left, right)
-        left, right = left.astype(dtype, copy=False), right.astype(dtype, copy=False)
+        dtype = left.dtype
+        if dtype is not right.dtype:
+            dtype = np.result_type(left, right)
+            left, right = left.astype(dtype, copy=False), right.astype(dtype, copy=False)
         engine = self._engine
         if check_finite:
             refuse_non_finite(right, "lstsq", 1)
@@ -168,10 +171,13 @@ class LeastSquares(_native.Linalg):
         relative = max(m, n) * epsilon(s.dtype) if rcond is None else rcond
         with np.errstate(all="ignore"):
             kept = s > s[..., :1] * relative
-            inverted = np.where(kept | np.isnan(s), 1 / s, 0).astype(s.dtype, copy=False)
+            if kept.all():
+                inverted = 1 / s
+            else:
+                inverted = np.where(kept | np.isnan(s), 1 / s, 0).astype(s.dtype, copy=False)
             parts = engine.matmul(adjoint(u), right) * inverted[..., np.newaxis]
             x = engine.matmul(adjoint(vh), parts)
-        rank = np.count_nonzero(kept, axis=-1)
+        rank = np.add.reduce(kept, axis=-1, dtype=np.intp)
         if m > n and np.all(rank == n):
             off = right - engine.matmul(left, x)
             residuals = np.sum(off.real**2 + off.imag**2 if dtype.kind == "c" else off**2, axis=-2)

@@ -9,8 +9,8 @@ import numpy as np
 
 from treadle import _arrays, _native
 from treadle._axes import normalised
-from treadle.exceptions import ArgumentError
-from treadle.linalg._operation import Array, is_plain, refuse_non_finite, step
+from treadle.exceptions import ArgumentError, TreadleError
+from treadle.linalg._operation import Array, is_plain, own, refuse_non_finite, step
 
 INVALID_VECTOR = "valid for vectors are None, inf, -inf, 0 and other numbers"
 INVALID_MATRIX = "valid for matrices are None, 'fro', 'nuc', inf, -inf, 1, -1, 2 and -2"
@@ -61,13 +61,18 @@ def _flat(engine: Any, x: Array) -> Any:
     return _euclidean(engine, x, 1)
 
 
+#: The same for numpy's own dtype objects, with the type of the result.
+_QUICK = {id(np.dtype(char)): (*_PLAIN[char], np.dtype(char).type) for char in _PLAIN}
+
+
 def _quick(engine: Any, x: Array) -> Any:
     """As `_flat`, for arrays in C order that need no preparation; None where there is more to do."""
-    low, high = _PLAIN.get(x.dtype.char, (1.0, 0.0))
-    if low < high and x.dtype.isnative and x.flags.carray:
+    known = _QUICK.get(id(x.dtype))
+    if known is not None and x.flags.carray:
+        low, high, scalar = known
         square = engine.vdot(x, x)
         if low < square < high:
-            return x.dtype.type(math.sqrt(square))
+            return scalar(math.sqrt(square))
     return None
 
 
@@ -178,7 +183,6 @@ class Norms(_native.Linalg):
 
     __slots__ = ()
 
-    @step
     def norm(
         self,
         x: Any,
@@ -223,11 +227,15 @@ class Norms(_native.Linalg):
         >>> td.CpuEngine.serial().linalg.norm(np.array([[3.0, 4.0], [6.0, 8.0]]), axis=1)
         array([ 5., 10.])
         """
-        if ord is None and axis is None and type(x) is np.ndarray and not keepdims:
-            quick = _quick(self._engine, x)
-            if quick is not None:
-                return quick
-        return norm_of(self, _read(x, "norm"), ord, axis, keepdims=keepdims, check_finite=check_finite)
+        try:
+            if ord is None and axis is None and type(x) is np.ndarray and not keepdims:
+                quick = _quick(self._engine, x)
+                if quick is not None:
+                    return quick
+            return norm_of(self, _read(x, "norm"), ord, axis, keepdims=keepdims, check_finite=check_finite)
+        except TreadleError as error:
+            own(error, "norm")
+            raise
 
     @step
     def vector_norm(

@@ -12,7 +12,7 @@ use crate::eigh::Triangle;
 use crate::failure::Failure;
 use crate::field::{Field, RealNumber};
 use crate::lu::panel::LANES;
-use crate::lu::small::{self, CHOLESKY_ORDER};
+use crate::lu::small::{self, is_small_cholesky};
 use crate::matrices::{Matrices, View};
 use crate::registers::Lanes;
 use crate::run::{Batch, Target};
@@ -133,13 +133,12 @@ impl<T: Field> Vectorised for Leaf<T> {
                     if !(pivot > <T::R as treadle_core::Element>::ZERO) {
                         return Some(j);
                     }
-                    let root = T::from_real(pivot.root());
-                    let divisor = root.divisor();
+                    let root = pivot.root();
                     for block in (j / LANES * LANES..rows).step_by(LANES) {
-                        let x = Lanes::<T, LANES>::load(column.add(block)).over(divisor);
+                        let x = Lanes::<T, LANES>::load(column.add(block)).over_real(root);
                         x.store(column.add(block));
                     }
-                    *column.add(j) = root;
+                    *column.add(j) = T::from_real(root);
                     for i in j / LANES * LANES..j {
                         *column.add(i) = T::ZERO;
                     }
@@ -318,7 +317,7 @@ pub unsafe fn cholesky_as<T: Field>(
         // leaf.
         unsafe { small_item(a.item(index), triangle, check_finite, place(index)) }
     };
-    if (1..=CHOLESKY_ORDER).contains(&n) {
+    if is_small_cholesky(n, batch.count) {
         let upper = triangle == Triangle::Upper;
         let scratch = small::scratch::<T>(n, 0);
         return batch.each_range(

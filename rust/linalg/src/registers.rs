@@ -40,4 +40,14 @@ impl<T: Field, const N: usize> Lanes<T, N> {
         }
         self
     }
+
+    /// Each part of each lane divided.
+    #[inline(always)]
+    pub(crate) fn over_real(mut self, divisor: T::R) -> Self {
+        for lane in 0..N {
+            let x = self.0[lane];
+            self.0[lane] = T::from_parts(x.re() / divisor, x.im() / divisor);
+        }
+        self
+    }
 }

@@ -38,6 +38,13 @@ struct Slot(UnsafeCell<Option<MemBuffer>>);
 // SAFETY: a slot index is held by one thread at a time, so that no two threads reach the same cell.
 unsafe impl Sync for Slot {}
 
+#[cold]
+fn out_of_memory(need: StackReq) -> Failure {
+    Failure::OutOfMemory {
+        bytes: need.layout().map_or(usize::MAX, |layout| layout.size()),
+    }
+}
+
 /// The lowest failure so far.
 struct Lowest {
     index: AtomicUsize,
@@ -101,6 +108,13 @@ impl Batch<'_> {
             .clamp(1, share)
             .next_multiple_of(multiple);
         let chunks = self.count.div_ceil(group);
+        if chunks == 1 && token.poll().is_none() {
+            let done = match MemBuffer::try_new(need) {
+                Ok(mut buffer) => body(0..self.count, MemStack::new(&mut buffer)),
+                Err(_) => Err((0, out_of_memory(need))),
+            };
+            return done.map_err(|(index, failure)| failure.into_error(self.operation, index, self.batched));
+        }
         let slots: Vec<Slot> = (0..lanes).map(|_| Slot(UnsafeCell::new(None))).collect();
         let lowest = Lowest::default();
         let mut token = token.narrowed(lanes);
@@ -117,8 +131,7 @@ impl Batch<'_> {
                     None => match MemBuffer::try_new(need) {
                         Ok(buffer) => scratch.insert(buffer),
                         Err(_) => {
-                            let bytes = need.layout().map_or(usize::MAX, |layout| layout.size());
-                            lowest.record(range.start, Failure::OutOfMemory { bytes });
+                            lowest.record(range.start, out_of_memory(need));
                             return;
                         }
                     },
@@ -178,9 +191,7 @@ impl Batch<'_> {
                         Some(buffer) => body(index, &mut crew, MemStack::new(buffer)),
                         None => match MemBuffer::try_new(need) {
                             Ok(fresh) => body(index, &mut crew, MemStack::new(buffer.insert(fresh))),
-                            Err(_) => Err(Failure::OutOfMemory {
-                                bytes: need.layout().map_or(usize::MAX, |layout| layout.size()),
-                            }),
+                            Err(_) => Err(out_of_memory(need)),
                         },
                     };
                     if let Err(failure) = done {
@@ -220,25 +231,30 @@ impl Batch<'_> {
     ) -> Result<()> {
         if let Some(len) = matrices.dense_len() {
             // All of them in one line: which one it is, and whether it counts, matters only when there is one.
+            let line = |from: usize| View {
+                pointer: matrices.pointer.wrapping_add(from),
+                rows: 1,
+                cols: FINITE_CHUNK.min(len - from),
+                row_stride: 1,
+                col_stride: 1,
+            };
+            let check = |from: usize| {
+                // SAFETY: passed on.
+                if unsafe { line(from).has_non_finite(Part::All) } {
+                    return Err(Failure::NonFinite { operand });
+                }
+                Ok(())
+            };
+            if len <= FINITE_CHUNK && check(0).is_ok() {
+                return Ok(());
+            }
             let chunks = Batch {
                 count: len.div_ceil(FINITE_CHUNK),
                 ..*self
             };
             let nanoseconds = crate::cost::check_finite(1, FINITE_CHUNK.min(len));
             let finite = chunks.each(token, nanoseconds, StackReq::EMPTY, |chunk, _| {
-                let from = chunk * FINITE_CHUNK;
-                let line = View {
-                    pointer: matrices.pointer.wrapping_add(from),
-                    rows: 1,
-                    cols: FINITE_CHUNK.min(len - from),
-                    row_stride: 1,
-                    col_stride: 1,
-                };
-                // SAFETY: passed on.
-                if unsafe { line.has_non_finite(Part::All) } {
-                    return Err(Failure::NonFinite { operand });
-                }
-                Ok(())
+                check(chunk * FINITE_CHUNK)
             });
             match finite {
                 Err(error) if error.code() == ErrorCode::NonFinite => {}

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::field::Field;
 use crate::lu::factored::Factored;
 use crate::lu::order_of;
-use crate::lu::small::{self, Group, Sides, is_small};
+use crate::lu::small::{self, Group, Sides, is_quicker_together};
 use crate::matrices::{Matrices, Part};
 use crate::run::{Batch, Target};
 use crate::scaling::Scaling;
@@ -51,7 +51,7 @@ unsafe fn each_factored<T: Field>(
         f(index, &factored, order);
         Ok(())
     };
-    if m == n && is_small(n, 0) {
+    if m == n && is_quicker_together(n, 0, batch.count) {
         let scratch = scratch
             .and(small::scratch::<T>(n, 0))
             .and(need::<T>(n * n))

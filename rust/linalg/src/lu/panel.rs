@@ -301,7 +301,8 @@ impl<T: Field> Vectorised for BackSubstitute<T> {
                     let mut y = [T::ZERO; GROUP];
                     for k in (0..width).rev() {
                         let mut sum = *x.add(first + k);
-                        for l in k + 1..width {
+                        // From the last one on, as everywhere: systems side by side get the same bits.
+                        for l in (k + 1..width).rev() {
                             sum =
                                 sum.minus_product::<FUSED>(*self.u.add(first + k + (first + l) * lead), y[l]);
                         }
@@ -311,7 +312,7 @@ impl<T: Field> Vectorised for BackSubstitute<T> {
                     let m = self.multipliers;
                     for block in (0..top).step_by(LANES) {
                         let mut sum = Lanes::<T, LANES>::load(x.add(block));
-                        for (k, &y) in y.iter().enumerate() {
+                        for (k, &y) in y.iter().enumerate().rev() {
                             sum = sum.minus_product::<FUSED>(Lanes::load(m.add(k * lead + block)), y);
                         }
                         sum.store(x.add(block));

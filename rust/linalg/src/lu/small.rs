@@ -12,11 +12,24 @@ use std::ops::Range;
 use treadle_core::Element;
 
 /// Order up to which Cholesky factors are computed side by side.
-pub(crate) const CHOLESKY_ORDER: usize = 24;
+const CHOLESKY_ORDER: usize = 24;
+
+/// Whether Cholesky factors of that many matrices of that order are computed side by side; the bits are the same alone.
+pub(crate) fn is_small_cholesky(order: usize, count: usize) -> bool {
+    (1..=CHOLESKY_ORDER).contains(&order) && (count > 1 || order < ALONE_ORDER)
+}
+
+/// Order from which a matrix without company is quicker alone.
+const ALONE_ORDER: usize = 10;
 
 /// Whether systems of that order are solved side by side.
 pub(crate) fn is_small(order: usize, sides: usize) -> bool {
     (1..=ORDER).contains(&order) && sides <= SIDES
+}
+
+/// As `is_small` where the code for single matrices, which does the same operations in the same order, gives the same bits.
+pub(crate) fn is_quicker_together(order: usize, sides: usize, count: usize) -> bool {
+    is_small(order, sides) && (count > 1 || order < ALONE_ORDER)
 }
 
 /// Scratch of the functions below.

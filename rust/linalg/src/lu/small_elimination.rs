@@ -4,6 +4,8 @@
 //! is not finished here: the caller gives it to the code for single matrices. What happens in a lane does not depend on its
 //! neighbours, so that a matrix has the same result alone and in any batch.
 
+#![allow(clippy::needless_range_loop, reason = "one index for several arrays")]
+
 use crate::field::{Field, RealNumber, power_of_two};
 use crate::side_by_side::{MOST_LANES, together};
 use crate::wide::{Wide, kernel};
@@ -67,8 +69,8 @@ impl<W: Wide, const C: bool> Number<W, C> {
             self.re = left.re.fnma(right.re, self.re);
             if C {
                 self.re = left.im.fnma(right.im, self.re);
-                self.im = left.im.fnma(right.re, self.im);
                 self.im = left.re.fma(right.im, self.im);
+                self.im = left.im.fnma(right.re, self.im);
             }
         }
         self

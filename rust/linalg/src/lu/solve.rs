@@ -11,7 +11,7 @@ use crate::field::{Field, RealNumber};
 use crate::lu;
 use crate::lu::elimination::solve_scaled;
 use crate::lu::panel::{BackSubstitute, Eliminate, leading, multipliers_len};
-use crate::lu::small::{self, Sides, is_small};
+use crate::lu::small::{self, Sides, is_quicker_together};
 use crate::matrices::{Matrices, Part, View, fill_nan};
 use crate::run::{Batch, Target};
 use crate::scaling::{Scaling, exponent_above};
@@ -390,7 +390,7 @@ pub(crate) unsafe fn solve_as<T: Field>(
     let out = Target(out);
     let (a, b) = (&a, &b);
     let scratch = sizes.scratch::<T>();
-    if is_small(n, cols) {
+    if is_quicker_together(n, cols, batch.count) {
         let scratch = scratch.and(small::scratch::<T>(n, cols));
         let together = together::<T::R>();
         return batch.each_range(token, item_ns / 6.0, scratch, together, |range, stack| {

@@ -12,6 +12,7 @@ mod non_finite;
 mod qr;
 mod rank_revealing;
 mod reduction;
+mod small;
 mod solve;
 mod speed;
 mod stack;
