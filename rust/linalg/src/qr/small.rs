@@ -112,6 +112,7 @@ impl<W: Wide> Columns<W> {
     /// # Safety
     /// As `factor`, from a `Task`; `z` is an identity.
     #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "indices are rows and columns")]
     unsafe fn reflect_all(&self, m: usize, positive: bool, least: *mut W::R) {
         let (n, cols) = (self.n, self.cols);
         let k = m.min(n);

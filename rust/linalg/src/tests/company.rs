@@ -60,7 +60,9 @@ fn everything<T: Field>(general: &Matrices<'_, T>, positive: &Matrices<'_, T>) -
         keep(n * n, &x);
         assert!(pivots.iter().all(|&pivot| (0..n as i32).contains(&pivot)));
         for gauge in [Gauge::Raw, Gauge::Canonical] {
-            (x.fill(nan), y.fill(nan), w.fill(T::R::NAN));
+            x.fill(nan);
+            y.fill(nan);
+            w.fill(T::R::NAN);
             let out = QrOut {
                 q: x.as_mut_ptr(),
                 r: y.as_mut_ptr(),
