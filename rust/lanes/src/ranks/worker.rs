@@ -344,3 +344,41 @@ fn result<P>(mut parcels: Vec<Parcel<P>>) -> Message<P> {
         parcels,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Sent(Vec<Message<u8>>);
+
+    impl Transport for Sent {
+        type Payload = u8;
+
+        fn send(&mut self, _: usize, _: u64, message: Message<u8>) {
+            self.0.push(message);
+        }
+    }
+
+    #[test]
+    fn an_end_while_items_are_not_done_is_no_end() {
+        let (mut worker, mut sent) = (Worker::new(0, 0, Liveness::default()), Sent::default());
+        let task = Message {
+            kind: Kind::Task,
+            value: 0,
+            parcels: vec![Parcel::task(3, 7)],
+        };
+        assert_eq!(
+            worker.receive(0, 0, task, &mut sent),
+            Order::Run(vec![Parcel::task(3, 7)])
+        );
+        let end = worker.receive(0, 1, Message::bare(Kind::End, 0), &mut sent);
+        assert_eq!(end, Order::StopAt(0));
+        assert_eq!(sent.0, [Message::bare(Kind::Fault, Message::<u8>::UNREADABLE)]);
+        worker.tick(Liveness::default().grace_nanos, &mut sent);
+        let Some(Close::Breach(breach)) = worker.closed() else {
+            panic!("another close");
+        };
+        assert_eq!(breach.text, "the end while item 3 is not done");
+    }
+}
