@@ -392,7 +392,8 @@ pub unsafe fn eigh<T: Field>(
     let n = a.rows;
     let item_ns = cost::eigh(n, vectors, !T::IS_REAL);
     let out = &out;
-    if T::IS_REAL && (2..=SMALL).contains(&n) {
+    let most = if vectors { SMALL } else { small::VALUES_ORDER };
+    if T::IS_REAL && (2..=most).contains(&n) {
         // SAFETY: a real field is its own real type.
         let (real, small) = unsafe { (a.as_real(), &out.as_real()) };
         let lanes = side_by_side::together::<T::R>();

@@ -12,6 +12,8 @@ use treadle_core::{Element, Float};
 /// Sweeps over all pairs; five are usual.
 const SWEEPS: usize = 30;
 
+/// Order up to which this is faster than a tridiagonal reduction where the values alone are wanted.
+pub(crate) const VALUES_ORDER: usize = 8;
 /// Items of a group up to which each is computed alone, where that is worth it: their order is above `ALONE_ORDER`.
 const ALONE: usize = 3;
 /// As said there.
