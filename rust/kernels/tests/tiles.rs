@@ -56,7 +56,7 @@ enum Way {
     Panels,
     InPlace,
     /// The left factor becomes a panel on the way.
-    OnTheWay,
+    WhilePacking,
 }
 
 struct Case<'k> {
@@ -157,9 +157,9 @@ fn check<T: Sample>(case: &Case<'_>) {
                 };
             }
         }
-        for way in [Way::Panels, Way::InPlace, Way::OnTheWay] {
+        for way in [Way::Panels, Way::InPlace, Way::WhilePacking] {
             let packed = way == Way::Panels;
-            if way == Way::OnTheWay && !(kernel.packs_on_the_way() && (m, n) == (kernel.mr, kernel.nr)) {
+            if way == Way::WhilePacking && !(kernel.packs_on_the_way() && (m, n) == (kernel.mr, kernel.nr)) {
                 continue;
             }
             let mut c = start.clone();
@@ -232,7 +232,7 @@ fn check<T: Sample>(case: &Case<'_>) {
                 match way {
                     Way::Panels => kernel.tile(&tile),
                     Way::InPlace => kernel.direct(&tile),
-                    Way::OnTheWay => {
+                    Way::WhilePacking => {
                         let mut found = vec![T::POISON; kernel.mr * k + 7];
                         let mut wanted = found.clone();
                         kernel.pack_and_tile(&tile, found.as_mut_ptr().cast());
