@@ -8,6 +8,7 @@
 
 use crate::fused::Fused;
 use std::ops::Range;
+use std::ptr::null_mut;
 use std::slice;
 use treadle_core::DType;
 use treadle_kernels::{Beta, Blocks, Caches, Factor, Group, Kernel, Panel, Tile};
@@ -52,6 +53,9 @@ pub(crate) struct Packed {
     /// Steps of the left factor's terms when it is read where it stands: its rows lie next to each other, and there are
     /// too few columns to read a panel often.
     left_in_place: Option<isize>,
+    /// Steps of the left factor's terms when one thread alone packs it while the first tiles are computed: its rows lie
+    /// next to each other.
+    on_the_way: Option<isize>,
     /// Which terms are neighbours in each factor.
     jumps: [usize; 2],
     /// Which rows are neighbours in the left factor and which columns in the right one, where several panels are packed
@@ -124,14 +128,21 @@ impl Packed {
             group(kernel, &rows, kernel.mr, 0),
             group(kernel, &columns, kernel.nr, 0),
         ];
+        let right_in_place = right_in_place(kernel, &columns, &terms);
+        let left_in_place = left_in_place(kernel, &rows, &columns, &terms);
         let unit = |width: usize, jump: Option<usize>| jump.map_or(width, |jump| together(width, jump));
         let size = kernel.dtype.size();
         let most = (SHARED / (kc * size) / kernel.mr).max(1) * kernel.mr;
-        let widest = (blocks.nc * blocks.kc / kc / kernel.nr).max(1) * kernel.nr;
+        // Columns that are not packed need no room, and a block of them less is the rows packed once less.
+        let widest = match right_in_place {
+            Some(_) => usize::MAX,
+            None => (blocks.nc * blocks.kc / kc / kernel.nr).max(1) * kernel.nr,
+        };
         Packed {
             kernel,
-            right_in_place: right_in_place(kernel, &columns, &terms),
-            left_in_place: left_in_place(kernel, &rows, &columns, &terms),
+            on_the_way: on_the_way(kernel, &rows, &terms).filter(|_| left_in_place.is_none()),
+            right_in_place,
+            left_in_place,
             jumps: [terms.jump(0), terms.jump(1)],
             groups,
             mb: even(rows.len(), most.min(1 << 16), unit(kernel.mr, groups[0])),
@@ -172,6 +183,7 @@ impl Packed {
         self.kept[factor] = true;
         if factor == 0 {
             self.left_in_place = None;
+            self.on_the_way = None;
         } else {
             self.right_in_place = None;
         }
@@ -327,7 +339,8 @@ impl Packed {
                         columns,
                         terms,
                     };
-                    block.pack(token, [self.packs(0), row == 0 && self.packs(1)])?;
+                    let before = self.packs(0) && !block.packs_on_the_way(token.budget() == 1);
+                    block.pack(token, [before, row == 0 && self.packs(1)])?;
                     block.compute(token)?;
                 }
             }
@@ -417,6 +430,12 @@ impl Block<'_> {
             return Ok(());
         }
         token.chunks(chunks, chunk)
+    }
+
+    /// True when the left factor is packed while the tiles of the first columns are computed, and not before. Threads need
+    /// panels that are ready, whoever computes what.
+    fn packs_on_the_way(&self, alone: bool) -> bool {
+        alone && self.packed.on_the_way.is_some()
     }
 
     /// # Safety
@@ -575,16 +594,18 @@ impl Block<'_> {
             }
         }
         let across = right.div_ceil(width);
+        let packing = self.packs_on_the_way(token.budget() == 1);
         token.chunks(left.div_ceil(height) * across, |chunk| {
             let (i, j) = (chunk / across * height, chunk % across * width);
             // SAFETY: every tile belongs to one chunk, and its panels are packed.
-            unsafe { self.tiles(i..left.min(i + height), j..right.min(j + width)) };
+            unsafe { self.tiles(i..left.min(i + height), j..right.min(j + width), packing) };
         })
     }
 
     /// # Safety
-    /// The panels are packed, and nobody else computes these tiles.
-    unsafe fn tiles(&self, left: Range<usize>, right: Range<usize>) {
+    /// The panels are packed, and nobody else computes these tiles. With `packing` the left ones are not, until the tiles
+    /// of the first columns are computed, by this thread.
+    unsafe fn tiles(&self, left: Range<usize>, right: Range<usize>, packing: bool) {
         let kernel = self.packed.kernel;
         let (mr, nr) = (kernel.mr, kernel.nr);
         let size = kernel.dtype.size() as isize;
@@ -613,10 +634,21 @@ impl Block<'_> {
             };
             for i in left.clone() {
                 let height = mr.min(self.rows - i * mr);
+                if packing && j == 0 && (height, width) != (mr, nr) {
+                    // SAFETY: nobody reads the panel yet.
+                    unsafe { self.pack_rows(i..i + 1) };
+                }
                 // SAFETY: tables filled by `run`, packed panels or factors that stand as they should, and a tile of the
                 // caller's result.
                 unsafe {
+                    let mut pack_to = null_mut();
                     let a = match self.packed.left_in_place {
+                        None if packing && j == 0 && (height, width) == (mr, nr) => {
+                            pack_to = self.left(i);
+                            let at = *self.places.row_a.add(i * mr) + *self.places.term_a;
+                            let step = self.packed.on_the_way.unwrap_or(0);
+                            factor(self.arrays.a.offset(at * size), step, 0, 0)
+                        }
                         None => Factor {
                             conj: false,
                             ..factor(self.left(i), kernel.rows_width(height) as isize, 0, 0)
@@ -639,7 +671,9 @@ impl Block<'_> {
                         mode: self.arrays.mode,
                         beta: self.arrays.beta,
                     };
-                    if both_packed {
+                    if !pack_to.is_null() {
+                        kernel.pack_and_tile(&tile, pack_to);
+                    } else if both_packed {
                         kernel.tile(&tile);
                     } else {
                         kernel.direct(&tile);
@@ -682,6 +716,14 @@ pub(crate) fn left_in_place(kernel: &Kernel, rows: &Fused, columns: &Fused, term
     // Steps of whole pages meet in few sets of the caches.
     let bytes = along.unsigned_abs() * kernel.dtype.size();
     (!bytes.is_multiple_of(4096) || terms.len() <= 16).then_some(along)
+}
+
+/// The step of the left factor's terms if its rows can be packed while the first tiles are computed.
+fn on_the_way(kernel: &Kernel, rows: &Fused, terms: &Fused) -> Option<isize> {
+    if !kernel.packs_on_the_way() || rows.panel_step(0, kernel.mr) != Some(1) {
+        return None;
+    }
+    terms.step(0)
 }
 
 /// The step of the right factor's columns if it is read where it stands.

@@ -7,7 +7,8 @@ use crate::{Caches, Kernel};
 pub struct Blocks {
     /// Rows whose panels stay in the second-level cache; a multiple of the kernel's `mr`.
     pub mc: usize,
-    /// Terms of a panel: a panel of columns takes half of the first-level cache. A longer sum is cut here.
+    /// Terms of a panel. A longer sum is cut here, and every cut reads and writes the result once more; so a panel of columns
+    /// takes as much as the first-level cache, which it leaves and enters beside the rows.
     pub kc: usize,
     /// Columns that are packed at once; a multiple of the kernel's `nr`.
     pub nc: usize,
@@ -20,7 +21,7 @@ impl Kernel {
     /// The blocks of a long product on a machine with these caches.
     pub fn blocks(&self, caches: Caches) -> Blocks {
         let size = self.dtype.size();
-        let kc = (caches.l1 / 2 / (self.nr * size)).clamp(64, 512) / 8 * 8;
+        let kc = (caches.l1 / (self.nr * size)).clamp(64, 512) / 8 * 8;
         let mc = (caches.l2 / 2 / (kc * size) / self.mr).max(1) * self.mr;
         let nc = (SHARED / (kc * size) / self.nr).max(1) * self.nr;
         Blocks { mc, kc, nc }

@@ -58,14 +58,29 @@ pub struct Tile<'t> {
     pub beta: *const u8,
 }
 
-/// The sums of a real tile. With `PACKED` the factors are panels of `MV * LANES` rows and `NR` columns.
+/// Both factors are panels of `MV * LANES` rows and `NR` columns.
+pub(crate) const PANELS: u8 = 0;
+/// Both factors are read where they stand.
+pub(crate) const IN_PLACE: u8 = 1;
+/// As `IN_PLACE`, with whole registers, and the left one becomes a panel on the way.
+pub(crate) const ON_THE_WAY: u8 = 2;
+
+/// Terms that a left factor is asked for ahead of its turn when it becomes a panel, and probably comes from afar.
+const AHEAD: isize = 16;
+/// The result is asked for so many terms before the end: early enough for a far cache, and so late that the panels that go
+/// by do not put it out of the near one again.
+const LATE: usize = 64;
+
+/// The sums of a real tile. `to` has room for a panel of the left factor if it becomes one.
 ///
 /// # Safety
 /// As `real`.
 #[inline(always)]
-unsafe fn real_sums<V: Vector, const MV: usize, const NR: usize, const PACKED: bool>(
+unsafe fn real_sums<V: Vector, const MV: usize, const NR: usize, const FACTORS: u8>(
     tile: &Tile<'_>,
+    to: *mut u8,
 ) -> [[V; MV]; NR] {
+    let mut to = to.cast::<V::Real>();
     let (mut a, mut b) = (tile.a.at.cast::<V::Real>(), tile.b.at.cast::<V::Real>());
     let last = tile.rows.len() - (MV - 1) * V::LANES;
     // SAFETY: the panels hold `k` times `MV * LANES` and `NR` elements; otherwise rows and columns of the tile are
@@ -73,22 +88,30 @@ unsafe fn real_sums<V: Vector, const MV: usize, const NR: usize, const PACKED: b
     unsafe {
         let mut sums = [[V::zero(); MV]; NR];
         let asked = columns_to_ask(tile);
+        let late = tile.k.saturating_sub(LATE);
         for p in 0..tile.k {
-            if p < asked {
-                ask_for_column::<V::Real>(tile, p);
+            let column = p.wrapping_sub(late);
+            if column < asked {
+                ask_for_column::<V::Real>(tile, column);
             }
             let mut left = [V::zero(); MV];
             for (v, left) in left.iter_mut().enumerate() {
                 let from = a.add(v * V::LANES);
-                *left = if PACKED || v + 1 < MV {
+                *left = if FACTORS != IN_PLACE || v + 1 < MV {
                     V::load(from)
                 } else {
                     V::load_first(from, last)
                 };
+                if FACTORS == ON_THE_WAY {
+                    prefetch(from.wrapping_offset(AHEAD * tile.a.term).cast());
+                    left.store(to.add(v * V::LANES));
+                }
             }
             for (j, sums) in sums.iter_mut().enumerate() {
-                let right = V::splat(if PACKED {
+                let right = V::splat(if FACTORS == PANELS {
                     b.add(j).read()
+                } else if FACTORS == ON_THE_WAY {
+                    b.offset(j as isize * tile.b.column).read()
                 } else {
                     b.offset(j.min(tile.columns.len() - 1) as isize * tile.b.column)
                         .read()
@@ -97,12 +120,15 @@ unsafe fn real_sums<V: Vector, const MV: usize, const NR: usize, const PACKED: b
                     *sum = sum.mul_add(left, right);
                 }
             }
-            if PACKED {
+            if FACTORS == PANELS {
                 a = a.add(MV * V::LANES);
                 b = b.add(NR);
             } else {
                 a = a.wrapping_offset(tile.a.term);
                 b = b.wrapping_offset(tile.b.term);
+            }
+            if FACTORS == ON_THE_WAY {
+                to = to.wrapping_add(MV * V::LANES);
             }
         }
         sums
@@ -114,16 +140,19 @@ unsafe fn real_sums<V: Vector, const MV: usize, const NR: usize, const PACKED: b
 /// # Safety
 /// The machine has the instruction set. The tile has at most `MV * LANES` and more than `(MV - 1) * LANES` rows, and
 /// between one and `NR` columns. Its factors are readable, and its result is writeable at every sum of a row's and a
-/// column's offset and initialised unless the mode is `Zero`; it overlaps no factor.
+/// column's offset and initialised unless the mode is `Zero`; it overlaps no factor. A tile `ON_THE_WAY` is whole, and `to`
+/// has room for `k` terms of its rows.
 #[inline(always)]
-pub(crate) unsafe fn real<V, const MV: usize, const NR: usize, const PACKED: bool>(tile: &Tile<'_>)
-where
+pub(crate) unsafe fn real<V, const MV: usize, const NR: usize, const FACTORS: u8>(
+    tile: &Tile<'_>,
+    to: *mut u8,
+) where
     V: Vector,
     V::Real: Element,
 {
     // SAFETY: passed on.
     unsafe {
-        let mut sums = real_sums::<V, MV, NR, PACKED>(tile);
+        let mut sums = real_sums::<V, MV, NR, FACTORS>(tile, to);
         let alpha = tile.alpha.cast::<V::Real>().read();
         if alpha != V::Real::ONE {
             let alpha = V::splat(alpha);
@@ -307,20 +336,22 @@ pub(crate) unsafe fn scatter<T: Element>(tile: &Tile<'_>, block: *const T, heigh
     }
 }
 
-/// The real and the imaginary sums of a complex tile. With `PACKED` a term of the left panel is `MV * LANES` real parts
+/// The real and the imaginary sums of a complex tile. Of `PANELS` a term of the left panel is `MV * LANES` real parts
 /// and as many imaginary ones, and one of the right panel `NR` pairs; otherwise both are complex numbers in memory.
 ///
 /// # Safety
 /// As `real`.
 #[inline(always)]
-unsafe fn complex_sums<V, const MV: usize, const NR: usize, const PACKED: bool>(
+unsafe fn complex_sums<V, const MV: usize, const NR: usize, const FACTORS: u8>(
     tile: &Tile<'_>,
+    to: *mut u8,
 ) -> ([[V; MV]; NR], [[V; MV]; NR])
 where
     V: Vector,
     V::Real: Element,
 {
     let (mut a, mut b) = (tile.a.at.cast::<V::Real>(), tile.b.at.cast::<V::Real>());
+    let mut to = to.cast::<V::Real>();
     // In real numbers, of which the last two registers of a column hold so many.
     let last = 2 * (tile.rows.len() - (MV - 1) * V::LANES);
     let minus = V::Real::ZERO.sub(V::Real::ONE);
@@ -329,19 +360,21 @@ where
         let mut re = [[V::zero(); MV]; NR];
         let mut im = [[V::zero(); MV]; NR];
         let asked = columns_to_ask(tile);
+        let late = tile.k.saturating_sub(LATE);
         for p in 0..tile.k {
-            if p < asked {
-                ask_for_column::<[V::Real; 2]>(tile, p);
+            let column = p.wrapping_sub(late);
+            if column < asked {
+                ask_for_column::<[V::Real; 2]>(tile, column);
             }
             let (mut left_re, mut left_im) = ([V::zero(); MV], [V::zero(); MV]);
             for v in 0..MV {
-                if PACKED {
+                if FACTORS == PANELS {
                     left_re[v] = V::load(a.add(v * V::LANES));
                     left_im[v] = V::load(a.add((MV + v) * V::LANES));
                     continue;
                 }
                 let from = a.add(2 * v * V::LANES);
-                let (low, high) = if v + 1 < MV {
+                let (low, high) = if FACTORS == ON_THE_WAY || v + 1 < MV {
                     (V::load(from), V::load(from.add(V::LANES)))
                 } else {
                     (
@@ -353,15 +386,24 @@ where
                 if tile.a.conj {
                     left_im[v] = left_im[v].mul(V::splat(minus));
                 }
+                if FACTORS == ON_THE_WAY {
+                    let ahead = from.wrapping_offset(2 * AHEAD * tile.a.term);
+                    prefetch(ahead.cast());
+                    prefetch(ahead.wrapping_add(V::LANES).cast());
+                    left_re[v].store(to.add(v * V::LANES));
+                    left_im[v].store(to.add((MV + v) * V::LANES));
+                }
             }
             for j in 0..NR {
-                let from = if PACKED {
+                let from = if FACTORS == PANELS {
                     b.add(2 * j)
+                } else if FACTORS == ON_THE_WAY {
+                    b.offset(2 * j as isize * tile.b.column)
                 } else {
                     b.offset(2 * j.min(tile.columns.len() - 1) as isize * tile.b.column)
                 };
                 let (right_re, mut right_im) = (from.read(), from.add(1).read());
-                if !PACKED && tile.b.conj {
+                if FACTORS != PANELS && tile.b.conj {
                     right_im = right_im.mul(minus);
                 }
                 let (right_re, right_im) = (V::splat(right_re), V::splat(right_im));
@@ -374,12 +416,15 @@ where
                     im[j][v] = im[j][v].mul_add(left_im[v], right_re);
                 }
             }
-            if PACKED {
+            if FACTORS == PANELS {
                 a = a.add(2 * MV * V::LANES);
                 b = b.add(2 * NR);
             } else {
                 a = a.wrapping_offset(2 * tile.a.term);
                 b = b.wrapping_offset(2 * tile.b.term);
+            }
+            if FACTORS == ON_THE_WAY {
+                to = to.wrapping_add(2 * MV * V::LANES);
             }
         }
         (re, im)
@@ -391,15 +436,17 @@ where
 /// # Safety
 /// As `real`.
 #[inline(always)]
-pub(crate) unsafe fn complex<T, V, const MV: usize, const NR: usize, const PACKED: bool>(tile: &Tile<'_>)
-where
+pub(crate) unsafe fn complex<T, V, const MV: usize, const NR: usize, const FACTORS: u8>(
+    tile: &Tile<'_>,
+    to: *mut u8,
+) where
     T: Element,
     V: Vector,
     V::Real: Element,
 {
     // SAFETY: passed on; a pair stands in memory as its two parts.
     unsafe {
-        let (mut re, mut im) = complex_sums::<V, MV, NR, PACKED>(tile);
+        let (mut re, mut im) = complex_sums::<V, MV, NR, FACTORS>(tile, to);
         let alpha = tile.alpha.cast::<T>().read();
         if alpha != T::ONE {
             let [x, y] = tile.alpha.cast::<[V::Real; 2]>().read();

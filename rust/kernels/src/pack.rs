@@ -28,8 +28,12 @@ pub struct Panel<'p> {
 /// Elements of a square that is turned in registers.
 pub(crate) const SQUARE: usize = 4;
 
+/// Without an early end, so that a long table is looked at several offsets at a time.
+#[inline(always)]
 fn is_run(offsets: &[isize]) -> bool {
-    offsets.windows(2).all(|pair| pair[1] == pair[0] + 1)
+    offsets
+        .windows(2)
+        .fold(true, |run, pair| run & (pair[1] == pair[0] + 1))
 }
 
 /// Fills a panel whose terms are stored one after the other. `WIDTH` is the width of a whole panel; `AVX` says that the

@@ -4,9 +4,10 @@ use crate::Isa;
 use crate::columns::{self, Columns};
 use crate::group::{Group, pack_group};
 use crate::inner;
-use crate::microkernel::{self, Tile};
+use crate::microkernel::{self, IN_PLACE, ON_THE_WAY, PANELS, Tile};
 use crate::pack::{Panel, pack, pack_split};
 use crate::simd::{self, Vector, plain::Plain};
+use std::ptr::null_mut;
 use treadle_core::{Bool, Complex32, Complex64, DType};
 
 /// The micro-kernel of an element type on an instruction set, with the packing that feeds it.
@@ -28,6 +29,7 @@ pub struct Kernel {
     bits: bool,
     tile: unsafe fn(&Tile<'_>),
     direct: unsafe fn(&Tile<'_>),
+    pack_and_tile: Option<unsafe fn(&Tile<'_>, *mut u8)>,
     pack_rows: unsafe fn(&Panel<'_>),
     pack_columns: unsafe fn(&Panel<'_>),
     pack_group: Option<unsafe fn(&Group<'_>)>,
@@ -192,6 +194,29 @@ impl Kernel {
         // SAFETY: passed on.
         unsafe { (self.direct)(tile) };
     }
+
+    /// True when `pack_and_tile` exists.
+    #[inline]
+    pub fn packs_on_the_way(&self) -> bool {
+        self.pack_and_tile.is_some()
+    }
+
+    /// As `direct`, of `mr` rows and `nr` columns; on the way the rows become the panel that `pack_rows` would make of
+    /// them. Nothing without `packs_on_the_way`.
+    ///
+    /// # Safety
+    /// As `direct`, and `to` has room for a panel of `k` terms, which nobody else uses.
+    #[inline]
+    pub unsafe fn pack_and_tile(&self, tile: &Tile<'_>, to: *mut u8) {
+        debug_assert!(
+            tile.rows.len() == self.mr && tile.columns.len() == self.nr,
+            "a whole tile"
+        );
+        if let Some(pack_and_tile) = self.pack_and_tile {
+            // SAFETY: passed on.
+            unsafe { pack_and_tile(tile, to) };
+        }
+    }
 }
 
 /// Chooses the instance by the rows and columns of a tile.
@@ -304,7 +329,7 @@ macro_rules! real_kernel {
             $(#[target_feature(enable = $feature)])?
             pub(super) unsafe fn tile(tile: &Tile<'_>) {
                 // SAFETY: the instance fits the tile, and the machine has the features.
-                unsafe { $instance!(tile, V::LANES, $mv, $nr, |M, N| microkernel::real::<V, M, N, true>(tile)) };
+                unsafe { $instance!(tile, V::LANES, $mv, $nr, |M, N| microkernel::real::<V, M, N, PANELS>(tile, null_mut())) };
             }
 
             /// # Safety
@@ -312,7 +337,15 @@ macro_rules! real_kernel {
             $(#[target_feature(enable = $feature)])?
             pub(super) unsafe fn direct(tile: &Tile<'_>) {
                 // SAFETY: as above.
-                unsafe { $instance!(tile, V::LANES, $mv, $nr, |M, N| microkernel::real::<V, M, N, false>(tile)) };
+                unsafe { $instance!(tile, V::LANES, $mv, $nr, |M, N| microkernel::real::<V, M, N, IN_PLACE>(tile, null_mut())) };
+            }
+
+            /// # Safety
+            /// As `Kernel::pack_and_tile`.
+            $(#[target_feature(enable = $feature)])?
+            pub(super) unsafe fn pack_and_tile(tile: &Tile<'_>, to: *mut u8) {
+                // SAFETY: the tile is whole, and the machine has the features.
+                unsafe { microkernel::real::<V, $mv, $nr, ON_THE_WAY>(tile, to) };
             }
 
             /// # Safety
@@ -357,7 +390,7 @@ macro_rules! complex_kernel {
             pub(super) unsafe fn tile(tile: &Tile<'_>) {
                 // SAFETY: the instance fits the tile, and the machine has the features.
                 unsafe {
-                    instance!(tile, V::LANES, $mv, $nr, |M, N| microkernel::complex::<$t, V, M, N, true>(tile))
+                    instance!(tile, V::LANES, $mv, $nr, |M, N| microkernel::complex::<$t, V, M, N, PANELS>(tile, null_mut()))
                 };
             }
 
@@ -367,8 +400,16 @@ macro_rules! complex_kernel {
             pub(super) unsafe fn direct(tile: &Tile<'_>) {
                 // SAFETY: as above.
                 unsafe {
-                    instance!(tile, V::LANES, $mv, $nr, |M, N| microkernel::complex::<$t, V, M, N, false>(tile))
+                    instance!(tile, V::LANES, $mv, $nr, |M, N| microkernel::complex::<$t, V, M, N, IN_PLACE>(tile, null_mut()))
                 };
+            }
+
+            /// # Safety
+            /// As `Kernel::pack_and_tile`.
+            $(#[target_feature(enable = $feature)])?
+            pub(super) unsafe fn pack_and_tile(tile: &Tile<'_>, to: *mut u8) {
+                // SAFETY: the tile is whole, and the machine has the features.
+                unsafe { microkernel::complex::<$t, V, $mv, $nr, ON_THE_WAY>(tile, to) };
             }
 
             /// # Safety
@@ -454,25 +495,25 @@ macro_rules! kernels {
         const $list: &[Kernel] = &[
             $(Kernel {
                 dtype: $real_dtype, isa: $isa, mr: $real::MR, nr: $real_nr, lanes: <$real_v as Vector>::LANES,
-                narrows: true, bits: false, tile: $real::tile, direct: $real::direct, pack_rows: $real::rows,
+                narrows: true, bits: false, tile: $real::tile, direct: $real::direct, pack_and_tile: Some($real::pack_and_tile), pack_rows: $real::rows,
                 pack_columns: $real::pack_columns, pack_group: Some($real::group),
                 sums: Sums { inner: $real::inner, columns: $real::columns, total: $real::total },
             },)*
             $(Kernel {
                 dtype: $whole_dtype, isa: $isa, mr: $whole::MR, nr: $whole_nr, lanes: <$whole_v as Vector>::LANES,
-                narrows: false, bits: false, tile: $whole::tile, direct: $whole::direct, pack_rows: $whole::rows,
+                narrows: false, bits: false, tile: $whole::tile, direct: $whole::direct, pack_and_tile: Some($whole::pack_and_tile), pack_rows: $whole::rows,
                 pack_columns: $whole::pack_columns, pack_group: Some($whole::group),
                 sums: Sums { inner: $whole::inner, columns: $whole::columns, total: $whole::total },
             },)*
             $(Kernel {
                 dtype: DType::Bool, isa: $isa, mr: $bits::MR, nr: $bits_nr, lanes: crate::bits::WORD, narrows: false,
-                bits: true, tile: $bits::tile, direct: $bits::direct, pack_rows: $bits::rows,
+                bits: true, tile: $bits::tile, direct: $bits::direct, pack_and_tile: None, pack_rows: $bits::rows,
                 pack_columns: $bits::pack_columns, pack_group: None,
                 sums: Sums { inner: $bits::inner, columns: $bits::columns, total: $bits::total },
             },)*
             $(Kernel {
                 dtype: $complex_dtype, isa: $isa, mr: $complex::MR, nr: $complex_nr, lanes: <$complex_v as Vector>::LANES,
-                narrows: true, bits: false, tile: $complex::tile, direct: $complex::direct, pack_rows: $complex::rows, pack_columns: $complex::pack_columns, pack_group: None,
+                narrows: true, bits: false, tile: $complex::tile, direct: $complex::direct, pack_and_tile: Some($complex::pack_and_tile), pack_rows: $complex::rows, pack_columns: $complex::pack_columns, pack_group: None,
                 sums: Sums { inner: $complex::inner, columns: $complex::columns, total: $complex::total },
             },)*
         ];

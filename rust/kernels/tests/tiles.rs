@@ -50,6 +50,15 @@ enum Rows {
     Transposed,
 }
 
+/// How the factors are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Panels,
+    InPlace,
+    /// The left factor becomes a panel on the way.
+    WhilePacking,
+}
+
 struct Case<'k> {
     kernel: &'k Kernel,
     m: usize,
@@ -148,7 +157,11 @@ fn check<T: Sample>(case: &Case<'_>) {
                 };
             }
         }
-        for packed in [true, false] {
+        for way in [Way::Panels, Way::InPlace, Way::WhilePacking] {
+            let packed = way == Way::Panels;
+            if way == Way::WhilePacking && !(kernel.packs_on_the_way() && (m, n) == (kernel.mr, kernel.nr)) {
+                continue;
+            }
             let mut c = start.clone();
             let along: [Vec<isize>; 2] =
                 [a_term, b_term].map(|step| (0..k as isize).map(|p| p * step as isize).collect());
@@ -216,16 +229,30 @@ fn check<T: Sample>(case: &Case<'_>) {
             };
             // SAFETY: the factors and the result's places are in the vectors, and the machine has the kernel.
             unsafe {
-                if packed {
-                    kernel.tile(&tile);
-                } else {
-                    kernel.direct(&tile);
+                match way {
+                    Way::Panels => kernel.tile(&tile),
+                    Way::InPlace => kernel.direct(&tile),
+                    Way::WhilePacking => {
+                        let mut found = vec![T::POISON; kernel.mr * k + 7];
+                        let mut wanted = found.clone();
+                        kernel.pack_and_tile(&tile, found.as_mut_ptr().cast());
+                        kernel.pack_rows(&panel(0, wanted.as_mut_ptr(), &a));
+                        assert!(
+                            found
+                                .iter()
+                                .zip(&wanted)
+                                .all(|(&found, &wanted)| same(found, wanted)),
+                            "{} {} {m}x{n}x{k} conj {conj:?}: another panel on the way",
+                            kernel.dtype,
+                            kernel.isa
+                        );
+                    }
                 }
             }
             for (at, (&found, &wanted)) in c.iter().zip(&expected).enumerate() {
                 assert!(
                     same(found, wanted),
-                    "{} {} {m}x{n}x{k} {rows:?} conj {conj:?} packed {packed} {mode:?}: place {at} holds {found:?}, not {wanted:?}",
+                    "{} {} {m}x{n}x{k} {rows:?} conj {conj:?} {way:?} {mode:?}: place {at} holds {found:?}, not {wanted:?}",
                     kernel.dtype,
                     kernel.isa
                 );

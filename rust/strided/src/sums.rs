@@ -28,6 +28,9 @@ const SCATTERED: usize = 256;
 const PIECE: usize = 8192;
 /// Results whose inner products are one piece of work.
 const RESULTS: usize = 4 * TOGETHER;
+/// Terms that are copied at a time, where only one factor has them next to each other, and results that read a copy.
+const COPIED: usize = 512;
+const READERS: usize = 64;
 /// Lanes from which a loop is worth being walked by vectors.
 const FEW: usize = 4;
 const ENOUGH: usize = 8;
@@ -41,6 +44,9 @@ const PART: usize = 1 << 17;
 enum Way {
     /// Terms lie along them: an inner product, or the sum of a run.
     Across,
+    /// Terms lie along them, next to each other in the left factor; those of the right one are copied first, and several
+    /// results read the copy.
+    Copied,
     /// Results lie along them, next to each other in the left factor: rows are added up.
     Columns(Right),
     /// They lie anywhere.
@@ -166,18 +172,22 @@ impl Sums {
                 kept.push(shared);
             }
             tile = kept.pop().unwrap_or((1, [0; 3]));
-            let most = if way == Way::Across { PIECE } else { SCATTERED };
-            piece = even(lanes.0, most, 64);
-            width = if way == Way::Across {
-                RESULTS.min(tile.0)
-            } else {
-                1
+            let (most, results) = match way {
+                Way::Across => (PIECE, RESULTS),
+                Way::Copied => (COPIED, READERS),
+                _ => (SCATTERED, 1),
             };
+            piece = even(lanes.0, most, 64);
+            width = results.min(tile.0);
             across = (lanes.0, [lanes.1[1], lanes.1[2]]);
         }
         let terms = rows.iter().map(|(extent, _)| *extent).product::<usize>();
         let pieces = across.0.div_ceil(piece);
-        let block = if way == Way::Across { 8 } else { 128 };
+        let block = if matches!(way, Way::Across | Way::Copied) {
+            8
+        } else {
+            128
+        };
         let row = (width * piece).max(1);
         Sums {
             kernel,
@@ -262,6 +272,18 @@ fn choose(loops: &[(bool, Kept)], factors: usize) -> (Way, Option<usize>) {
             _ => Right::Number,
         };
         return (Way::Columns(right), Some(at));
+    }
+    // One factor walks its terms along memory, and results that read the same terms of the other one follow.
+    let copied = longest(&|kept, extent, [_, a, b]| {
+        let shared = |at: usize| {
+            loops
+                .iter()
+                .any(|&(kept, (extent, strides))| kept && extent >= ENOUGH && strides[at] == 0)
+        };
+        !kept && extent >= ENOUGH && factors == 2 && ((a == 1 && shared(2)) || (b == 1 && shared(1)))
+    });
+    if let Some(at) = copied {
+        return (Way::Copied, Some(at));
     }
     let lanes = longest(&|kept, extent, [_, a, b]| kept && extent >= ENOUGH && (a == 1 || b == 1))
         .or_else(|| longest(&|_, extent, [_, a, b]| extent >= ENOUGH && (a == 1 || b == 1)))

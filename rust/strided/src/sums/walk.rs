@@ -2,7 +2,7 @@
 
 use super::scattered::{self, Lanes};
 use super::tree::{Room, Tree, WAITING, across};
-use super::{CLAIM, SCATTERED, Sums, TILE, Way};
+use super::{CLAIM, COPIED, SCATTERED, Sums, TILE, Way};
 use std::ops::Range;
 use treadle_core::Element;
 use treadle_kernels::{Columns, Right, TOGETHER, Update};
@@ -382,6 +382,8 @@ impl Sums {
                 // SAFETY: passed on.
                 unsafe { scattered::add(self.kernel.isa, self.factors == 2, &work, sums) };
             }
+            // SAFETY: passed on.
+            Way::Copied => unsafe { self.copied(count, lanes, results, a, b, steps, sums) },
             Way::Across => {
                 let together = if self.factors == 2 && b_tile == 0 {
                     TOGETHER
@@ -418,6 +420,57 @@ impl Sums {
                                 place.write(place.read().add(found));
                             }
                         }
+                    }
+                }
+            }
+        }
+    }
+
+    /// As `run_of_rows`, with terms of the right factor that stand apart: each row of them is copied for all results.
+    ///
+    /// # Safety
+    /// As `run_of_rows`.
+    #[inline(never)]
+    unsafe fn copied<T: Element>(
+        &self,
+        count: usize,
+        lanes: usize,
+        results: usize,
+        a: *const T,
+        b: *const T,
+        steps: [isize; 2],
+        sums: *mut T,
+    ) {
+        let [_, a_tile, _] = self.tile.1;
+        let mut near = [T::ZERO; COPIED];
+        for row in 0..count as isize {
+            let (a, b) = (
+                a.wrapping_offset(row * steps[0]),
+                b.wrapping_offset(row * steps[1]),
+            );
+            // SAFETY: terms of the loops, which are no more than a piece.
+            unsafe {
+                for (lane, near) in near.iter_mut().enumerate().take(lanes) {
+                    *near = b.offset(lane as isize * self.lanes.1[1]).read();
+                }
+            }
+            for first in (0..results).step_by(TOGETHER) {
+                let group = TOGETHER.min(results - first);
+                let from: [*const u8; TOGETHER] =
+                    std::array::from_fn(|at| a.wrapping_offset((first + at) as isize * a_tile).cast());
+                let mut found = [T::ZERO; TOGETHER];
+                // SAFETY: inner products of the loops, and sums of the task.
+                unsafe {
+                    self.kernel.inner(
+                        lanes,
+                        &from[..group],
+                        near.as_ptr().cast(),
+                        self.conj,
+                        found.as_mut_ptr().cast(),
+                    );
+                    for (at, found) in found.into_iter().enumerate().take(group) {
+                        let place = sums.add(first + at);
+                        place.write(place.read().add(found));
                     }
                 }
             }
