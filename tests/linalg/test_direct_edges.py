@@ -258,3 +258,13 @@ def test_hilbert_matrices_have_cholesky_factors(serial: Any) -> None:
         a = np.array([[4.0, 2.0], [2.0, 5.0]]) * scale
         lower = serial.cholesky(a)
         np.testing.assert_allclose((lower @ lower.T) / scale, [[4, 2], [2, 5]], rtol=1e-14 if scale > 1e-310 else 0.3)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex64, np.int64])
+def test_pivots_of_nothing_may_be_of_any_type(dtype: Any) -> None:
+    with td.CpuEngine.serial() as engine:
+        nothing = (np.empty((0, 0)), np.empty((0,), dtype))
+        assert engine.linalg.lu_solve(nothing, np.empty((0,))).shape == (0,)
+        assert engine.linalg.lu_solve(nothing, np.empty((0, 2))).shape == (0, 2)
+        with pytest.raises(td.exceptions.DTypeError, match="integers"):
+            engine.linalg.lu_solve((np.eye(2), np.zeros(2)), np.ones(2))

@@ -90,3 +90,41 @@ def test_bits_do_not_depend_on_the_width_or_the_strides(shape: tuple[int, ...]) 
         with td.CpuEngine(width) as engine:
             found = engine.linalg.qr(a)
         assert all(x.tobytes() == y.tobytes() for x, y in zip(found, right, strict=True))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (3, 7), (7, 3), (40, 33), (33, 70), (100, 100), (2, 3, 5, 4)])
+def test_mode_raw_is_lapacks_form(linalg: Any, dtype: Any, shape: tuple[int, ...]) -> None:
+    a = matrix(shape, dtype)
+    *batch, m, n = shape
+    k = min(m, n)
+    h, tau = linalg.qr(a, mode="raw")
+    expected = np.linalg.qr(a, mode="raw")
+    assert h.shape == expected[0].shape == (*batch, n, m)
+    assert tau.shape == expected[1].shape == (*batch, k)
+    assert h.dtype == tau.dtype == dtype
+    bound = 60 * np.finfo(dtype).eps * max(m, n) ** 0.5
+    lower = np.tril(np.ones((n, m), bool))
+    r = linalg.qr(a, mode="r")
+    assert np.abs(np.where(lower, h, 0)[..., :k].swapaxes(-1, -2) - r).max() <= bound * np.abs(r).max()
+    # The same reflectors as LAPACK's, where a last one of a single entry may be left out.
+    assert np.abs(h - expected[0]).max() <= bound * np.abs(a).max() * max(m, n)
+    assert np.abs(tau[..., : k - 1] - expected[1][..., : k - 1]).max(initial=0) <= bound * max(m, n)
+
+
+def test_mode_raw_of_nothing_and_of_bad_input(linalg: Any) -> None:
+    for m, n in [(3, 0), (0, 3), (0, 0)]:
+        h, tau = linalg.qr(np.zeros((m, n)), mode="raw")
+        assert (h.shape, tau.shape) == ((n, m), (0,))
+    with pytest.raises(td.exceptions.ArgumentError, match="canonical"):
+        linalg.qr(np.eye(3), mode="raw", gauge="canonical")
+    a = np.ones((2, 3, 3))
+    a[1, 0, 0] = np.nan
+    with pytest.raises(td.exceptions.NonFiniteError) as caught:
+        linalg.qr(a, mode="raw")
+    assert caught.value.index == 1
+    h, tau = linalg.qr(a, mode="raw", check_finite=False)
+    assert np.isnan(h[1]).all()
+    assert np.isnan(tau[1]).all()
+    assert np.isfinite(h[0]).all()
+    assert np.isfinite(tau[0]).all()

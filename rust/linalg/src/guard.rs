@@ -158,7 +158,7 @@ fn reproduces<T: Field>(
 }
 
 /// Values are finite, ordered, and (when asked) not negative.
-fn ordered<R: RealNumber>(values: &[R], descending: bool) -> bool {
+pub(crate) fn ordered<R: RealNumber>(values: &[R], descending: bool) -> bool {
     let in_order = |a: R, b: R| if descending { a >= b } else { a <= b };
     values.iter().all(|x| treadle_core::Float::is_finite(*x))
         && values.windows(2).all(|pair| in_order(pair[0], pair[1]))
@@ -190,7 +190,7 @@ pub(crate) fn svdvals_hold<T: Field>(a: MatRef<'_, T>, s: &[T::R]) -> bool {
 /// Random vectors of a probe.
 const PROBES: usize = 2;
 /// Residuals and departures from orthogonality up to this, in units of `sqrt(max(m, n)) eps`, are rounding.
-const PROBE_TOLERANCE: f64 = 24.0;
+pub(crate) const PROBE_TOLERANCE: f64 = 24.0;
 
 /// What a matrix does to two random vectors, taken before the matrix is overwritten, to hold its factors against.
 #[derive(Clone, Copy)]

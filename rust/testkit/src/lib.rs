@@ -4,6 +4,7 @@
 
 mod bounds;
 mod case;
+mod nasty;
 mod network;
 mod product;
 mod random;
@@ -13,6 +14,7 @@ mod strided;
 
 pub use bounds::{gamma, sum_bound};
 pub use case::{Case, Limits};
+pub use nasty::{NastyMatrix, nasty_matrices, nasty_scales};
 pub use network::{Fault, Network};
 pub use product::Size;
 pub use random::Random;

@@ -1,13 +1,17 @@
 //! Eigendecomposition of Hermitian matrices.
 //!
 //! The triangle that is asked for is copied and scaled to entries of at most 1, and reduced to tridiagonal form; values alone
-//! come from the root-free QL iteration, vectors from divide and conquer, and are transformed back by blocks of reflectors.
+//! come from the root-free QL iteration, vectors from divide and conquer, and are transformed back by blocks of reflectors. What comes
+//! out is held against the matrix (`probe`); where it fails, the QL iteration with square roots runs instead, and after it
+//! Jacobi rotations.
 
+pub(crate) mod decompose;
 pub(crate) mod deflate;
 pub(crate) mod diagonal;
 pub(crate) mod divide;
 pub(crate) mod hermitian_vector;
 pub(crate) mod merge;
+pub(crate) mod probe;
 pub(crate) mod secular;
 pub(crate) mod small;
 pub(crate) mod tridiagonal;
@@ -16,21 +20,15 @@ pub(crate) mod vectors;
 
 use crate::cost;
 use crate::crew::{Crew, Panels};
-use crate::eigh::diagonal::{is_diagonal_below, sort_diagonal};
-use crate::eigh::divide::Workspace;
-use crate::eigh::vectors::{Rotation, multiply_by_eigenvectors};
+pub(crate) use crate::eigh::decompose::{eigen, leading, scratch};
 use crate::failure::Failure;
-use crate::field::{Field, RealNumber};
+use crate::field::Field;
 use crate::gauge::{Gauge, fix_column};
-use crate::jacobi;
 use crate::matrices::{Matrices, Part, View, fill_nan};
-use crate::qr::householder::{self, BLOCK, Side};
 use crate::run::{Batch, REDUCTION_ALONE_NS};
-use crate::scaling::Scaling;
-use crate::shared::Shared;
 use crate::side_by_side::{self, SMALL};
 use crate::transfer;
-use crate::workspace::{need, take};
+use crate::workspace::take;
 use faer::dyn_stack::{MemStack, StackReq};
 use treadle_contract::policy::BatchPolicy;
 use treadle_core::{Element, Result};
@@ -52,180 +50,6 @@ impl Triangle {
             Triangle::Lower => Part::Lower,
             Triangle::Upper => Part::Upper,
         }
-    }
-}
-
-/// Order up to which the QL iteration gives the vectors.
-const ITERATION: usize = divide::LEAF;
-
-/// Scratch of `eigen` and of the arrays around it.
-pub(crate) fn scratch<T: Field>(n: usize, vectors: bool) -> StackReq {
-    let leading = householder::leading::<T>(n);
-    let numbers = need::<f64>(n);
-    let mut arrays = vec![
-        need::<T>(leading * n),
-        need::<T::R>(n),
-        need::<usize>(n),
-        numbers,
-        numbers,
-        numbers,
-        numbers,
-        need::<T>(n),
-    ];
-    if vectors {
-        arrays.push(need::<T>(leading * n));
-        arrays.push(StackReq::any_of(&[
-            StackReq::all_of(&[
-                need::<T::R>(leading * n),
-                need::<T>(householder::factor_len(n)),
-                StackReq::any_of(&[
-                    need::<f64>(if n > ITERATION { n * n } else { 0 }),
-                    need::<Rotation<T::R>>(n),
-                    householder::scratch::<T>(n),
-                ]),
-            ]),
-            jacobi::eigh_scratch::<T>(n),
-        ]));
-    }
-    StackReq::all_of(&[StackReq::all_of(&arrays), tridiagonal::scratch::<T>(n)])
-}
-
-/// Columns of the eigenvectors that `eigen` writes are that far apart.
-pub(crate) fn leading<T: Field>(n: usize) -> usize {
-    householder::leading::<T>(n)
-}
-
-/// The eigenvectors of a tridiagonal matrix, one in each column of `vectors`, and in `order` the columns by ascending value.
-///
-/// # Safety
-/// `vectors` and `packed` hold `d.len()` columns, `leading` apart; `e` is as long as `d`.
-unsafe fn tridiagonal_eigen<R: RealNumber>(
-    crew: &mut Crew<'_>,
-    d: &mut [f64],
-    e: &mut [f64],
-    vectors: *mut R,
-    packed: *mut R,
-    leading: usize,
-    order: &mut [usize],
-    stack: &mut MemStack,
-) -> Result<(), Failure> {
-    let n = d.len();
-    if n > ITERATION {
-        let (kept_d, kept_e) = (d.to_vec(), e.to_vec());
-        let (deltas, _) = take::<f64>(&mut *stack, n * n);
-        let space = Workspace {
-            vectors,
-            packed,
-            deltas,
-            leading,
-        };
-        // SAFETY: passed on.
-        match unsafe { divide::eigenvectors(crew, d, e, &space, order) } {
-            Err(Failure::NotConverged) => {
-                crate::fallbacks::count(true);
-                d.copy_from_slice(&kept_d);
-                e.copy_from_slice(&kept_e);
-            }
-            done => return done,
-        }
-    }
-    let (turns, _) = take::<Rotation<R>>(stack, n);
-    // SAFETY: passed on; the rotations are filled before they become a slice.
-    unsafe {
-        for i in 0..n {
-            turns.add(i).write(Rotation {
-                c: R::of(1.0),
-                s: R::of(0.0),
-            });
-            for row in 0..n {
-                *vectors.add(row + i * leading) = R::of(if row == i { 1.0 } else { 0.0 });
-            }
-        }
-        let turns = std::slice::from_raw_parts_mut(turns, n);
-        let mut stop = || crew.is_interrupted();
-        multiply_by_eigenvectors(d, e, vectors, n, leading, turns, &mut stop)?;
-    }
-    divide::sort(order, d);
-    Ok(())
-}
-
-/// The eigendecomposition of the matrix whose lower triangle is in `a`, entries at most 1, `leading` apart.
-///
-/// # Safety
-/// `a` has `n` columns; so has `vectors`, unless it is null; `w` holds `n`.
-unsafe fn decompose<T: Field>(
-    crew: &mut Crew<'_>,
-    a: *mut T,
-    n: usize,
-    w: &mut [T::R],
-    vectors: *mut T,
-    stack: &mut MemStack,
-) -> Result<(), Failure> {
-    let leading = leading::<T>(n);
-    let (d, stack) = take::<f64>(stack, n);
-    let (e, stack) = take::<f64>(stack, n);
-    let (taus, stack) = take::<T>(stack, n);
-    let (order, stack) = take::<usize>(stack, n);
-    // SAFETY: sizes as promised by the caller; everything is written before it is read.
-    unsafe {
-        for i in 0..n {
-            d.add(i).write(0.0);
-            e.add(i).write(0.0);
-            order.add(i).write(i);
-        }
-        let d = std::slice::from_raw_parts_mut(d, n);
-        let e = std::slice::from_raw_parts_mut(e, n);
-        let order = std::slice::from_raw_parts_mut(order, n);
-        tridiagonal::reduce(crew, a, n, leading, d, e, taus, &mut *stack)?;
-        if vectors.is_null() {
-            values::eigenvalues(d, &mut e[..n - 1], &mut || crew.is_interrupted())?;
-            for (value, x) in w.iter_mut().zip(d.iter()) {
-                *value = T::R::of(*x);
-            }
-            return Ok(());
-        }
-        let (real, stack) = take::<T::R>(stack, leading * n);
-        let (t, stack) = take::<T>(stack, householder::factor_len(n));
-        let packed = vectors.cast::<T::R>();
-        tridiagonal_eigen(crew, d, e, real, packed, leading, order, &mut *stack)?;
-        for (k, &column) in order.iter().enumerate() {
-            w[k] = T::R::of(d[column]);
-        }
-        let (sorted, unsorted) = (Shared(vectors), Shared(real));
-        let order = &*order;
-        crew.hot_chunks(n.div_ceil(BLOCK), 0.5 * (n * n) as f64, |chunk| {
-            for (k, &column) in order.iter().enumerate().skip(chunk * BLOCK).take(BLOCK) {
-                let (to, from) = (sorted.at(k * leading), unsorted.at(column * leading));
-                (0..n).for_each(|row| *to.add(row) = T::from_real(*from.add(row)));
-            }
-        })?;
-        let reflectors = n - 1;
-        let first = a.add(1).cast_const();
-        for j in (0..reflectors).step_by(BLOCK) {
-            let width = BLOCK.min(reflectors - j);
-            householder::block_factor(
-                first.add(j + j * leading),
-                n - 1 - j,
-                width,
-                leading,
-                taus.add(j),
-                t.add(j * BLOCK),
-                &mut *stack,
-            );
-        }
-        householder::apply_on(
-            Some(crew),
-            first,
-            n - 1,
-            reflectors,
-            leading,
-            t,
-            Side::Any,
-            vectors.add(1),
-            n,
-            leading,
-            stack,
-        )
     }
 }
 
@@ -255,58 +79,6 @@ impl<T: Field> EighOut<T> {
 unsafe impl<T: Field> Sync for EighOut<T> {}
 // SAFETY: as above.
 unsafe impl<T: Field> Send for EighOut<T> {}
-
-/// The eigendecomposition of the scaled matrix, vectors in columns `leading` apart (or null), and what undoes the scaling of
-/// the values.
-///
-/// # Safety
-/// The triangle must be readable; `values` holds `n`, `columns` `n` columns unless null; the scratch is `scratch`.
-pub(crate) unsafe fn eigen<T: Field>(
-    crew: &mut Crew<'_>,
-    view: &View<T>,
-    triangle: Triangle,
-    values: &mut [T::R],
-    columns: *mut T,
-    stack: &mut MemStack,
-) -> Result<Scaling<T::R>, Failure> {
-    let n = view.rows;
-    if n == 0 {
-        return Ok(Scaling::none());
-    }
-    let leading = leading::<T>(n);
-    let (a, stack) = take::<T>(stack, leading * n);
-    // SAFETY: as promised by the caller; a holds n columns.
-    unsafe {
-        let scaling = Scaling::to_unit(view.max_abs_hermitian(triangle.part()));
-        view.load_hermitian(triangle == Triangle::Upper, scaling, a, leading);
-        if is_diagonal_below(a, n, leading) {
-            sort_diagonal(a, n, leading, values, columns, stack);
-            return Ok(scaling.inverse());
-        }
-        // Updates of strips reach a little above the diagonal.
-        for col in 0..n {
-            (col.saturating_sub(tridiagonal::STRIP)..col)
-                .for_each(|row| *a.add(row + col * leading) = T::ZERO);
-        }
-        match decompose(crew, a, n, values, columns, &mut *stack) {
-            Err(Failure::NotConverged) if !columns.is_null() => {
-                crate::fallbacks::count_last_resort();
-                view.load_hermitian(triangle == Triangle::Upper, scaling, a, n);
-                for col in 0..n {
-                    for row in 0..col {
-                        *a.add(row + col * n) = (*a.add(col + row * n)).conj();
-                    }
-                }
-                jacobi::eigh(a, n, values, columns, stack)?;
-                for col in (1..n).rev() {
-                    std::ptr::copy(columns.add(col * n), columns.add(col * leading), n);
-                }
-            }
-            done => done?,
-        }
-        Ok(scaling.inverse())
-    }
-}
 
 /// One item, from the caller's matrix to its place in the outputs.
 ///

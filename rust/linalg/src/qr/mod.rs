@@ -34,6 +34,9 @@ pub enum QrMode {
     Complete,
     /// R alone, `(..., k, n)`.
     R,
+    /// As LAPACK leaves it: the reflectors' factors `(..., k)` in the place of Q, and in the place of R the factored matrix,
+    /// transposed, `(..., n, m)`: R on and below its diagonal, the reflectors' tails above.
+    Raw,
 }
 
 impl QrMode {
@@ -43,9 +46,10 @@ impl QrMode {
             "reduced" => Ok(QrMode::Reduced),
             "complete" => Ok(QrMode::Complete),
             "r" => Ok(QrMode::R),
+            "raw" => Ok(QrMode::Raw),
             other => Err(Error::new(
                 ErrorCode::Argument,
-                format!("mode must be 'reduced', 'complete' or 'r', not '{other}'"),
+                format!("mode must be 'reduced', 'complete', 'r' or 'raw', not '{other}'"),
             )
             .with("argument", "mode")),
         }
@@ -55,9 +59,9 @@ impl QrMode {
 /// Where the factors go: C-contiguous, the batch leading, uninitialised on entry and whole on success.
 #[derive(Clone, Copy, Debug)]
 pub struct QrOut<T: Field> {
-    /// Q; not used in mode `R`.
+    /// Q; not used in mode `R`, the reflectors' factors in mode `Raw`.
     pub q: *mut T,
-    /// R.
+    /// R; the factored matrix in mode `Raw`.
     pub r: *mut T,
 }
 
@@ -79,12 +83,13 @@ unsafe impl<T: Field> Sync for QrOut<T> {}
 // SAFETY: as above.
 unsafe impl<T: Field> Send for QrOut<T> {}
 
-/// Columns of Q (none in mode `R`) and rows of R.
+/// Columns of Q (none in modes `R` and `Raw`) and rows of R, or of the factored matrix.
 pub(crate) fn sizes(m: usize, n: usize, mode: QrMode) -> (usize, usize) {
     match mode {
         QrMode::Reduced => (m.min(n), m.min(n)),
         QrMode::Complete => (m, m),
         QrMode::R => (0, m.min(n)),
+        QrMode::Raw => (0, m),
     }
 }
 
@@ -107,10 +112,13 @@ unsafe fn item<T: Field>(
     let (q_cols, r_rows) = sizes(m, n, mode);
     // SAFETY: the outputs hold every item; the scratch was sized by `qr`.
     unsafe {
-        let q_out = out.q.wrapping_add(index * m * q_cols);
+        let q_len = if mode == QrMode::Raw { k } else { m * q_cols };
+        let q_out = out.q.wrapping_add(index * q_len);
         let r_out = out.r.wrapping_add(index * r_rows * n);
         if !check_finite && view.has_non_finite(Part::All) {
-            fill_nan(q_out, m * q_cols);
+            if mode != QrMode::R {
+                fill_nan(q_out, q_len);
+            }
             fill_nan(r_out, r_rows * n);
             return Ok(());
         }
@@ -139,6 +147,19 @@ unsafe fn item<T: Field>(
             back.add(col).write(scaling.inverse());
         }
         householder::factor_on(crew.as_deref_mut(), a, m, n, ld, t, stack)?;
+        if mode == QrMode::Raw {
+            for i in 0..k {
+                *q_out.add(i) = *t.add(i * householder::BLOCK + i % householder::BLOCK);
+            }
+            for col in 0..n {
+                let (from, to) = (a.add(col * ld), r_out.add(col * m));
+                for row in 0..m {
+                    let x = *from.add(row);
+                    *to.add(row) = if row > col { x } else { (*back.add(col)).apply(x) };
+                }
+            }
+            return Ok(());
+        }
         for i in 0..k {
             let canonical = gauge == Gauge::Canonical;
             *turns.add(i) = if canonical {
@@ -230,7 +251,7 @@ pub unsafe fn qr<T: Field>(
     ]);
     let item_ns = cost::qr(m, n, !T::IS_REAL);
     let out = &out;
-    if T::IS_REAL && m.max(n) <= SMALL && k > 0 {
+    if T::IS_REAL && m.max(n) <= SMALL && k > 0 && mode != QrMode::Raw {
         // SAFETY: a real field is its own real type.
         let (real, small) = unsafe { (a.as_real(), &out.as_real()) };
         let lanes = side_by_side::together::<T::R>();

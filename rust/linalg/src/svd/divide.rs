@@ -9,8 +9,8 @@
 use crate::crew::{Block, Crew, Panels};
 use crate::failure::Failure;
 use crate::field::RealNumber;
+use crate::svd::arrow;
 use crate::svd::iteration::{self as iteration, Vectors, givens};
-use crate::svd::secular;
 use crate::workspace::{need, take};
 use faer::dyn_stack::{MemStack, StackReq};
 use std::sync::{Mutex, PoisonError};
@@ -22,8 +22,6 @@ use treadle_team::Token;
 pub(crate) const LEAF: usize = 32;
 /// Order up to which merges of one level run beside each other, each on one slot.
 const SIDE_BY_SIDE: usize = 160;
-/// Roots that a slot takes at a time.
-const ROOTS: usize = 16;
 
 /// Scratch of `solve`.
 pub(crate) fn scratch<R: RealNumber>(n: usize) -> StackReq {
@@ -219,7 +217,8 @@ impl<R: RealNumber> Arrays<R> {
                     vectors.turn(isa, true, i, rows, c, s);
                 }
             }
-            iteration::iterate(d, &mut e[..rows - 1], Some(vectors))
+            // A leaf is done before anybody could ask.
+            iteration::iterate(d, &mut e[..rows - 1], Some(vectors), &mut || false)
         }
     }
 
@@ -257,20 +256,15 @@ impl<R: RealNumber> Arrays<R> {
                 let x = x.magnitude();
                 norm = if x > norm { x } else { norm };
             }
-            let scaling = crate::scaling::Scaling::<R>::to_unit(norm.to_f64());
+            // A root can be as small as its square times the weight of its pole, and one over that root, squared, must stay in
+            // the range of single precision: with this factor it does.
+            let scaling = crate::scaling::Scaling::<R>::to_unit(norm.to_f64() / 65536.0);
             let back = scaling.inverse();
             let (alpha, beta) = (scaling.apply(alpha), scaling.apply(beta));
             for value in values.iter_mut() {
                 *value = scaling.apply(*value);
             }
             let tolerance = R::of(4.0 * R::EPSILON) * scaling.apply(norm);
-            // The least that the middle row's weight and the first pole may be. A root can be as small as its square times the
-            // weight of the pole, and one over that root, squared, must stay in the range of single precision.
-            let least = if size_of::<R>() == 4 {
-                R::of(if norm > zero { 8.0 * R::EPSILON } else { 0.0 })
-            } else {
-                tolerance
-            };
             for (j, z) in z.iter_mut().enumerate() {
                 *z = if j <= upper {
                     alpha * *self.at(self.right, middle, low + j)
@@ -287,11 +281,9 @@ impl<R: RealNumber> Arrays<R> {
                 let (cosine, sine, r) = givens(first, other);
                 (c, s, first) = (cosine, sine, r);
             }
-            if first.magnitude() <= least {
-                if first.magnitude() <= tolerance {
-                    (c, s) = (one, zero);
-                }
-                first = if first < zero { -least } else { least };
+            if first.magnitude() <= tolerance {
+                // Nothing of the middle row is outside the halves: zero is a singular value.
+                (c, s, first) = (one, zero, zero);
             }
             let count = {
                 let mut count = 0;
@@ -307,6 +299,8 @@ impl<R: RealNumber> Arrays<R> {
                     .unwrap_or(std::cmp::Ordering::Equal)
                     .then(i.cmp(&j))
             });
+            // Values that are zero to rounding are turned into the middle row's pole, which is zero.
+            let mut tiny = Vec::new();
             // Deflation. `place` says for now where a vector lives: 0 above, 1 on both sides, 2 below.
             let (mut kept_count, mut deflated_count) = (0, 0);
             for (j, side) in place.iter_mut().enumerate() {
@@ -321,6 +315,15 @@ impl<R: RealNumber> Arrays<R> {
             };
             for &j in &sorted[..count] {
                 if z[j].magnitude() <= tolerance {
+                    deflated[deflated_count] = j;
+                    deflated_count += 1;
+                    continue;
+                }
+                if values[j] <= tolerance {
+                    let (cosine, sine, r) = givens(first, z[j]);
+                    first = r;
+                    values[j] = cosine * values[j];
+                    tiny.push((deflated_count, cosine, sine));
                     deflated[deflated_count] = j;
                     deflated_count += 1;
                     continue;
@@ -377,16 +380,6 @@ impl<R: RealNumber> Arrays<R> {
                 *to += 1;
             }
             sorted[0] = special;
-            if k > 1 && poles[1] < least * R::of(0.5) {
-                poles[1] = least * R::of(0.5);
-                for i in 2..k {
-                    // Single precision only: the poles above stay apart by at least half of what deflation left between them.
-                    let above = poles[i - 1] + tolerance * R::of(0.5);
-                    if poles[i] < above {
-                        poles[i] = above;
-                    }
-                }
-            }
             for (i, &j) in deflated[..deflated_count].iter().enumerate() {
                 copy(j, k + i);
             }
@@ -399,6 +392,9 @@ impl<R: RealNumber> Arrays<R> {
                 if extra {
                     *at = c * from_lower - s * from_upper;
                 }
+            }
+            for &(i, c, s) in &tiny {
+                rotate_columns(isa, cols, right_old.at(0, special), right_old.at(0, k + i), c, s);
             }
             // Deflated values move behind the roots.
             for (i, &j) in deflated[..deflated_count].iter().enumerate() {
@@ -415,7 +411,7 @@ impl<R: RealNumber> Arrays<R> {
                 for (i, &to) in places[..k].iter().enumerate() {
                     by_place[to] = poles[i];
                 }
-                self.vectors(
+                arrow::vectors(
                     crew,
                     &poles[..k],
                     &weights[..k],
@@ -463,81 +459,5 @@ impl<R: RealNumber> Arrays<R> {
             }
         }
         Ok(())
-    }
-
-    /// Roots to `values`, and the singular vectors of the broken arrow with their rows in place.
-    ///
-    /// # Safety
-    /// At least two poles; `values` holds as many, and the factors are square of that order.
-    unsafe fn vectors(
-        &self,
-        crew: &mut Crew<'_>,
-        poles: &[R],
-        weights: &[R],
-        new_weights: &mut [R],
-        places: &[usize],
-        by_place: &[R],
-        values: *mut R,
-        left: Block<R>,
-        right: Block<R>,
-    ) -> Result<(), Failure> {
-        let isa = Isa::detect();
-        let k = poles.len();
-        let chunks = k.div_ceil(ROOTS);
-        let range = |chunk: usize| chunk * ROOTS..((chunk + 1) * ROOTS).min(k);
-        let values = Slots(values);
-        let new = Slots(new_weights.as_mut_ptr());
-        // SAFETY: every chunk has its own roots, columns or rows.
-        unsafe {
-            let square = (k * k) as f64;
-            crew.chunks(chunks, square * 8.0, |chunk| {
-                for i in range(chunk) {
-                    let gaps = std::slice::from_raw_parts_mut(left.at(0, i), k);
-                    *values.at(i) = secular::root(isa, poles, weights, i, gaps);
-                }
-            })?;
-            let gaps = std::slice::from_raw_parts(left.pointer.cast_const(), k * k);
-            crew.chunks(chunks, square * 2.0, |chunk| {
-                let rows = range(chunk);
-                let out = std::slice::from_raw_parts_mut(new.at(rows.start), rows.len());
-                secular::loewner(poles, gaps, rows, weights, out);
-            })?;
-            let special = places[0];
-            crew.chunks(chunks, square * 4.0, |chunk| {
-                let weights = std::slice::from_raw_parts(new.at(0).cast_const(), k);
-                for i in range(chunk) {
-                    let (left, right) = (
-                        std::slice::from_raw_parts_mut(left.at(0, i), k),
-                        std::slice::from_raw_parts_mut(right.at(0, i), k),
-                    );
-                    for ((&weight, &gap), &to) in weights.iter().zip(left.iter()).zip(places) {
-                        right[to] = weight / gap;
-                    }
-                    for ((left, &right), &pole) in left.iter_mut().zip(right.iter()).zip(by_place) {
-                        *left = pole * right;
-                    }
-                    left[special] = -<R as Element>::ONE;
-                    for column in [left, right] {
-                        let norm = crate::qr::householder::sum_of_squares(column.as_ptr(), k).root();
-                        let inverse = <R as Element>::ONE / norm;
-                        for x in column.iter_mut() {
-                            *x *= inverse;
-                        }
-                    }
-                }
-            })
-        }
-    }
-}
-
-/// Memory of which every chunk writes its own part.
-struct Slots<R>(*mut R);
-
-// SAFETY: see above.
-unsafe impl<R> Sync for Slots<R> {}
-
-impl<R> Slots<R> {
-    fn at(&self, index: usize) -> *mut R {
-        self.0.wrapping_add(index)
     }
 }

@@ -10,6 +10,8 @@ use crate::field::RealNumber;
 use treadle_contract::{Isa, rotate_columns};
 use treadle_core::Element;
 
+/// Sweeps from one question whether to stop to the next.
+const ASK: usize = 32;
 /// Steps of all sweeps together, in units of the square of the order. Two are usual.
 const STEPS: usize = 12;
 
@@ -129,6 +131,7 @@ pub(crate) unsafe fn iterate<R: RealNumber>(
     d: &mut [R],
     e: &mut [R],
     vectors: Option<Vectors<R>>,
+    interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<(), Failure> {
     let isa = Isa::detect();
     let zero = <R as Element>::ZERO;
@@ -143,6 +146,7 @@ pub(crate) unsafe fn iterate<R: RealNumber>(
     let tolerance = R::of((R::EPSILON.powf(-0.125)).clamp(10.0, 100.0)) * epsilon;
     let threshold = absolute_threshold(d, e, tolerance);
     let mut budget = STEPS * n * n + 60 * n;
+    let mut sweeps = 0usize;
     let mut high = n.saturating_sub(1);
     // The block that the last sweep ran on, and its direction: kept while the block shrinks only.
     let mut last = (usize::MAX, usize::MAX);
@@ -206,6 +210,10 @@ pub(crate) unsafe fn iterate<R: RealNumber>(
             return Err(Failure::NotConverged);
         }
         budget -= end;
+        sweeps += 1;
+        if sweeps.is_multiple_of(ASK) && interrupted() {
+            return Err(Failure::Interrupted);
+        }
         let start = d[seen.diagonal(0)];
         let relative = R::of(n as f64) * tolerance * (smallest / largest);
         let limit = R::of(R::EPSILON.max(0.01 * tolerance.to_f64()));
@@ -332,4 +340,23 @@ fn sweep<R: RealNumber>(
         turn(!first_side, p, q, c, s);
     }
     e[seen.beside(end - 1)] = f;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_wants_to_stop_is_heard() {
+        let n = 300;
+        let (mut d, mut e) = (vec![1.0f64; n], vec![0.7f64; n - 1]);
+        let mut asked = 0;
+        let mut stop = || {
+            asked += 1;
+            asked == 2
+        };
+        // SAFETY: no vectors follow.
+        let done = unsafe { iterate(&mut d, &mut e, None, &mut stop) };
+        assert_eq!(done, Err(Failure::Interrupted));
+    }
 }

@@ -271,7 +271,7 @@ impl Tall {
             bidiagonal::reduce(crew, core, rows, n, d, e, keep, stack)?;
             let e = &mut e[..n - 1];
             if self.vectors == Vectors::None {
-                values_alone(d, e, stack)?;
+                values_alone(crew, d, e, stack)?;
                 s.copy_from_slice(d);
                 s.sort_unstable_by(|x, y| y.partial_cmp(x).unwrap_or(Ordering::Equal));
                 return Ok(());
@@ -298,7 +298,7 @@ impl Tall {
                         right_rows: n,
                         right_leading: n,
                     };
-                    iteration::iterate(d, e, Some(followers))?;
+                    iteration::iterate(d, e, Some(followers), &mut || crew.is_interrupted())?;
                 }
             }
             let order = descending(room.order, n, |i| d[i]);
@@ -436,7 +436,12 @@ const SMALLEST_ROOT: f64 = 1e-140;
 ///
 /// # Safety
 /// `stack` has `4 n` numbers.
-unsafe fn values_alone<R: RealNumber>(d: &mut [R], e: &mut [R], stack: &mut MemStack) -> Result<(), Failure> {
+unsafe fn values_alone<R: RealNumber>(
+    crew: &mut Crew<'_>,
+    d: &mut [R],
+    e: &mut [R],
+    stack: &mut MemStack,
+) -> Result<(), Failure> {
     let n = d.len();
     let entries = d.iter().chain(&*e).map(|x| x.to_f64().abs());
     if entries.clone().all(|x| x == 0.0 || x > SMALLEST_ROOT) {
@@ -452,7 +457,7 @@ unsafe fn values_alone<R: RealNumber>(d: &mut [R], e: &mut [R], stack: &mut MemS
         for (to, x) in q.iter_mut().chain(off.iter_mut()).zip(entries) {
             *to = x * x;
         }
-        if qd::squares(q, off, other_q, other_off) {
+        if qd::squares(q, off, other_q, other_off, &mut || crew.is_interrupted())? {
             for (to, square) in d.iter_mut().zip(q) {
                 *to = R::of(square.sqrt());
             }
@@ -461,7 +466,7 @@ unsafe fn values_alone<R: RealNumber>(d: &mut [R], e: &mut [R], stack: &mut MemS
         fallbacks::count_svd();
     }
     // SAFETY: no vectors follow.
-    unsafe { iteration::iterate(d, e, None) }
+    unsafe { iteration::iterate(d, e, None, &mut || crew.is_interrupted()) }
 }
 
 /// Indices in the order of descending values; equal ones keep their order.

@@ -3,6 +3,7 @@
 //! Every matrix is brought to tall shape (transposed when wide) and scaled to entries of at most 1. Small ones are
 //! decomposed side by side by Jacobi rotations (`small`), larger ones on the team (`large`).
 
+pub(crate) mod arrow;
 pub(crate) mod bidiagonal;
 pub(crate) mod call;
 pub(crate) mod divide;

@@ -7,6 +7,10 @@
 //! plus that `d` is a lower bound (the last pivot falls at least as fast as the shift grows) and mostly a very good one.
 //! Arithmetic is in double precision for every type.
 
+use crate::failure::Failure;
+
+/// Passes from one question whether to stop to the next.
+const ASK: usize = 256;
 /// Passes in units of the order. Three are usual.
 const PASSES: usize = 40;
 
@@ -76,7 +80,13 @@ impl Total {
 
 /// The squares of the singular values of the bidiagonal matrix with squared diagonal `q` and squared off-diagonal `e` (as long
 /// as `q`, the last entry unused), unordered, in `q`; whether it came to an end. `other_q` and `other_e` are as long.
-pub(crate) fn squares(q: &mut [f64], e: &mut [f64], other_q: &mut [f64], other_e: &mut [f64]) -> bool {
+pub(crate) fn squares(
+    q: &mut [f64],
+    e: &mut [f64],
+    other_q: &mut [f64],
+    other_e: &mut [f64],
+    interrupted: &mut dyn FnMut() -> bool,
+) -> Result<bool, Failure> {
     let n = q.len();
     // Blocks still to do, and the shift that they carry: the last one first.
     let mut blocks = vec![(0, n, Total { sum: 0.0, lost: 0.0 })];
@@ -135,9 +145,12 @@ pub(crate) fn squares(q: &mut [f64], e: &mut [f64], other_q: &mut [f64], other_e
             let mut tries = 0;
             loop {
                 if budget == 0 {
-                    return false;
+                    return Ok(false);
                 }
                 budget -= 1;
+                if budget.is_multiple_of(ASK) && interrupted() {
+                    return Err(Failure::Interrupted);
+                }
                 let done = pass(q, e, to_q, to_e, shift);
                 if done.others >= 0.0 && done.last >= 0.0 && done.last.is_finite() {
                     q.copy_from_slice(to_q);
@@ -147,7 +160,7 @@ pub(crate) fn squares(q: &mut [f64], e: &mut [f64], other_q: &mut [f64], other_e
                     continue 'block;
                 }
                 if shift == 0.0 || done.last.is_nan() && tries > 3 {
-                    return false;
+                    return Ok(false);
                 }
                 tries += 1;
                 let bound = (shift + done.last) * (1.0 - 2.0 * f64::EPSILON);
@@ -161,7 +174,7 @@ pub(crate) fn squares(q: &mut [f64], e: &mut [f64], other_q: &mut [f64], other_e
             }
         }
     }
-    true
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -174,7 +187,7 @@ mod tests {
         let mut q: Vec<f64> = d.iter().map(|x| x * x).collect();
         let mut off: Vec<f64> = e.iter().map(|x| x * x).chain([0.0]).collect();
         let (mut other_q, mut other_e) = (vec![0.0; n], vec![0.0; n]);
-        assert!(squares(&mut q, &mut off, &mut other_q, &mut other_e));
+        assert!(squares(&mut q, &mut off, &mut other_q, &mut other_e, &mut || false).unwrap());
         q.sort_by(|x, y| y.total_cmp(x));
         q.into_iter().map(f64::sqrt).collect()
     }
@@ -223,5 +236,18 @@ mod tests {
             assert!((found - expected).abs() < 1e-15, "{found} instead of {expected}");
         }
         assert_eq!(found[3], 0.0);
+    }
+
+    #[test]
+    fn whoever_wants_to_stop_is_heard() {
+        let n = 400;
+        let (mut q, mut off) = (vec![1.0; n], vec![0.7; n]);
+        let (mut other_q, mut other_e) = (vec![0.0; n], vec![0.0; n]);
+        let mut asked = 0;
+        let done = squares(&mut q, &mut off, &mut other_q, &mut other_e, &mut || {
+            asked += 1;
+            asked == 2
+        });
+        assert_eq!(done, Err(Failure::Interrupted));
     }
 }

@@ -210,7 +210,7 @@ wider!(root_avx2, "avx2,fma");
 
 /// Root `i` of the secular equation: the singular value, and `d[k]^2 - s^2` for every pole in `gaps`.
 ///
-/// `d` has at least two poles, `d[0] = 0`, each larger than the last; no `z` is zero.
+/// `d` has at least two poles, not negative and each larger than the last; no `z` is zero.
 pub(crate) fn root<R: RealNumber>(isa: Isa, d: &[R], z: &[R], i: usize, gaps: &mut [R]) -> R {
     match isa {
         // SAFETY: the machine has what the instruction set says.
@@ -221,6 +221,32 @@ pub(crate) fn root<R: RealNumber>(isa: Isa, d: &[R], z: &[R], i: usize, gaps: &m
         Isa::Avx2 => unsafe { root_avx2(d, z, i, gaps) },
         _ => root_body::<R, false>(d, z, i, gaps),
     }
+}
+
+/// Root `i` where the first weight is zero: zero itself, whose left vector the gaps of this root give too, and the roots of
+/// the other poles.
+pub(crate) fn root_of_singular<R: RealNumber>(
+    isa: Isa,
+    poles: &[R],
+    weights: &[R],
+    i: usize,
+    gaps: &mut [R],
+) -> R {
+    let zero = <R as Element>::ZERO;
+    // Of no meaning: it divides a zero.
+    gaps[0] = <R as Element>::ONE;
+    let (poles, weights, gaps) = (&poles[1..], &weights[1..], &mut gaps[1..]);
+    if i == 0 {
+        for (gap, &pole) in gaps.iter_mut().zip(poles) {
+            *gap = pole * pole;
+        }
+        return zero;
+    }
+    if let ([pole], [weight]) = (poles, weights) {
+        gaps[0] = -(*weight * *weight);
+        return (*pole * *pole - gaps[0]).root();
+    }
+    root(isa, poles, weights, i - 1, gaps)
 }
 
 /// The `z` in `rows` whose broken arrow has exactly these roots: `gaps` holds a column of `k` distances for each root.

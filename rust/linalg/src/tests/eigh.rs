@@ -233,3 +233,59 @@ fn the_last_resort_is_right_too() {
     by_jacobi::<num_complex::Complex64>();
     by_jacobi::<f32>();
 }
+
+/// The probe takes right factors and refuses a wrong value, a wrong vector and a vector that is not of length one.
+fn probed<T: Field>() {
+    use crate::crew::{Block, Crew, Panels};
+    use crate::eigh::probe::Probe;
+    use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
+    let n = 150;
+    let mut random = Random::new(23);
+    let x = Dense::<T>::random(n, n, &mut random);
+    let a = Dense::<T>::from_fn(n, n, |i, j| {
+        treadle_core::Float::scale(x.at(i, j) + x.at(j, i).conj(), T::R::of(0.125))
+    });
+    let (w, v) = eigh_of(&a, Triangle::Lower, Gauge::Raw).unwrap();
+    let mut memory = MemBuffer::new(StackReq::all_of(&[
+        Probe::<T>::kept(n, true),
+        Probe::<T>::scratch(n),
+    ]));
+    let mut crew = Crew {
+        token: treadle_team::Token::serial(),
+        panels: Panels::default(),
+    };
+    // Column-major, of which the lower triangle is read.
+    let columns: Vec<T> = (0..n * n).map(|at| a.at(at % n, at / n)).collect();
+    // SAFETY: arrays of n by n; the scratch is the probe's.
+    unsafe {
+        let (probe, stack) = Probe::new(columns.as_ptr(), n, n, true, MemStack::new(&mut memory));
+        let mut holds = |w: &[T::R], v: &Dense<T>| {
+            let mut v = v.clone();
+            let block = Block::rows(v.data.as_mut_ptr(), n, n, n);
+            probe.holds(&mut crew, w, block, &mut *stack).unwrap()
+        };
+        assert!(holds(&w, &v));
+        assert!(probe.values_hold(&w));
+        let far = T::R::of(1e5 * T::EPSILON);
+        let mut wrong = w.clone();
+        wrong[n - 1] = wrong[n - 1] + wrong[n - 1] * far;
+        assert!(!holds(&wrong, &v));
+        assert!(!probe.values_hold(&wrong));
+        let mut wrong = v.clone();
+        wrong.data[70] += T::from_real(far);
+        assert!(!holds(&w, &wrong));
+        let mut wrong = v.clone();
+        (0..n).for_each(|i| wrong.data[i * n + 3] = T::ZERO);
+        assert!(!holds(&w, &wrong));
+        let mut wrong = w.clone();
+        wrong.swap(0, 1);
+        assert!(!holds(&wrong, &v));
+        wrong[0] = T::R::NAN;
+        assert!(!probe.values_hold(&wrong));
+    }
+}
+
+#[test]
+fn the_probe_tells_right_factors_from_wrong_ones() {
+    for_each_type!(probed);
+}

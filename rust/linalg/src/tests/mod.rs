@@ -136,6 +136,7 @@ fn qr_of<T: Field>(a: &Dense<T>, mode: QrMode, gauge: Gauge) -> Result<(Dense<T>
         QrMode::Reduced => (k, k),
         QrMode::Complete => (m, m),
         QrMode::R => (0, k),
+        QrMode::Raw => (0, m),
     };
     let mut q = Dense::<T>::poisoned(m, q_cols);
     let mut r = Dense::<T>::poisoned(r_rows, n);

@@ -165,3 +165,58 @@ fn empty_matrices() {
         assert_eq!((q.data.len(), r.data.len()), (0, 0));
     }
 }
+
+/// Mode raw: R and the reflectors make the factors of the other modes.
+fn raw<T: Field>() {
+    let mut random = Random::new(8);
+    for (m, n) in [(1, 1), (3, 5), (5, 3), (8, 8), (40, 33), (33, 70), (100, 100)] {
+        for scale in [1.0, library::scales::<T>()[1]] {
+            let a = Dense::<T>::random(m, n, &mut random).scaled(scale);
+            let k = m.min(n);
+            let mut tau = Dense::<T>::poisoned(1, k);
+            let mut h = Dense::<T>::poisoned(n, m);
+            let out = crate::QrOut {
+                q: tau.data.as_mut_ptr(),
+                r: h.data.as_mut_ptr(),
+            };
+            let mut token = treadle_team::Token::serial();
+            let auto = treadle_contract::policy::BatchPolicy::Auto;
+            // SAFETY: the outputs have the shapes of mode raw.
+            unsafe { crate::qr(&mut token, auto, &a.view(), QrMode::Raw, Gauge::Raw, true, out).unwrap() };
+            let r = Dense::<T>::from_fn(k, n, |i, j| if i <= j { h.at(j, i) } else { T::ZERO });
+            let what = format!("{} {m}x{n} times {scale:e}", std::any::type_name::<T>());
+            let bound = 4.0 * rounding::<T>(m, n);
+            let expected = qr_of(&a, QrMode::R, Gauge::Raw).unwrap().1;
+            assert!(r.distance(&expected) <= bound * a.norm(), "{what}");
+            // Q is the product of the reflectors in order.
+            let mut q = Dense::<T>::identity(m);
+            for i in 0..k {
+                let v: Vec<T> = (0..m)
+                    .map(|row| match row.cmp(&i) {
+                        std::cmp::Ordering::Less => T::ZERO,
+                        std::cmp::Ordering::Equal => T::ONE,
+                        std::cmp::Ordering::Greater => h.at(i, row),
+                    })
+                    .collect();
+                for row in 0..m {
+                    let along = (0..m).fold(T::ZERO, |sum, l| sum + q.at(row, l) * v[l]) * tau.at(0, i);
+                    for (col, x) in v.iter().enumerate() {
+                        q.data[row * m + col] -= along * x.conj();
+                    }
+                }
+            }
+            assert!(
+                q.skewness() <= bound * (m as f64).sqrt(),
+                "{what}: {:e}",
+                q.skewness()
+            );
+            let off = q.first_cols(k).times(&r).distance(&a);
+            assert!(off <= bound * a.norm(), "{what}: {off:e}");
+        }
+    }
+}
+
+#[test]
+fn reflectors_as_they_are() {
+    for_each_type!(raw);
+}

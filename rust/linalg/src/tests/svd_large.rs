@@ -191,3 +191,54 @@ fn bits_do_not_depend_on_the_width() {
     }
     for_each_type!(equal);
 }
+
+/// Where the matrix has exact zeros among its singular values, what is found there is rounding, with vectors as without.
+fn zeros_stay_small<T: Field>() {
+    let mut random = Random::new(41);
+    for (n, rank) in [
+        (33, 10),
+        (50, 25),
+        (100, 1),
+        (100, 50),
+        (100, 99),
+        (200, 100),
+        (256, 128),
+    ] {
+        let left = Dense::<T>::random(n, rank, &mut random);
+        let right = Dense::<T>::random(rank, n, &mut random);
+        let a = left.times(&right);
+        let s = svd_of(&a, false, Gauge::Raw).unwrap().s;
+        let largest = s[0].to_f64();
+        // The product itself is rounded: its own values there are of order one rounding.
+        for (i, x) in s[rank..].iter().enumerate() {
+            let x = x.to_f64() / (largest * T::EPSILON);
+            assert!(
+                x <= 3.5,
+                "{} {n} rank {rank}: value {} is {x} roundings",
+                std::any::type_name::<T>(),
+                rank + i
+            );
+        }
+    }
+}
+
+#[test]
+fn zeros_among_the_values_stay_small_beside_vectors() {
+    for_each_type!(zeros_stay_small);
+}
+
+/// Halves that both have zeros, and a middle row that is outside of neither.
+#[test]
+fn a_middle_row_of_zeros_gives_the_value_zero() {
+    for n in [65usize, 130] {
+        let a = Dense::<f64>::real(n, n, |i, j| {
+            if i == n / 2 || (i + 1 != j && i != j) {
+                0.0
+            } else {
+                1.0 + (i % 3) as f64
+            }
+        });
+        let s = holds("middle row of zeros", &a, false);
+        assert!(s[n - 1] <= 4.0 * f64::EPSILON * s[0], "{:e}", s[n - 1]);
+    }
+}

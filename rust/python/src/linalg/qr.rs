@@ -1,7 +1,8 @@
 //! `qr`.
 
 use pyo3::prelude::*;
-use treadle_linalg::{QrMode, QrOut, cost};
+use treadle_core::{Error, ErrorCode};
+use treadle_linalg::{Gauge, QrMode, QrOut, cost};
 
 use super::operand::stack;
 use super::results::{Named, gauge_of, named, option_text};
@@ -20,8 +21,9 @@ impl Linalg {
     /// ----------
     /// a : array_like
     ///     ``(..., M, N)``.
-    /// mode : {"reduced", "complete", "r"}, default "reduced"
-    ///     `q` of ``(..., M, K)`` and `r` of ``(..., K, N)``, K the smaller of M and N; square `q`; `r` alone.
+    /// mode : {"reduced", "complete", "r", "raw"}, default "reduced"
+    ///     `q` of ``(..., M, K)`` and `r` of ``(..., K, N)``, K the smaller of M and N; square `q`; `r` alone; the Householder
+    ///     form as LAPACK keeps it, transposed.
     /// gauge : {"raw", "canonical"}, default "raw"
     ///     Canonical: the diagonal of `r` is positive.
     /// check_finite : bool, default True
@@ -30,7 +32,9 @@ impl Linalg {
     /// Returns
     /// -------
     /// QRResult
-    ///     numpy's named tuple of `Q` and `R`; `R` alone in mode ``"r"``.
+    ///     numpy's named tuple of `Q` and `R`; `R` alone in mode ``"r"``; in mode ``"raw"`` the tuple of `h`,
+    ///     ``(..., N, M)``, with `r` on and below its diagonal and the tails of the reflectors above it, and their factors
+    ///     `tau`, ``(..., K)``.
     ///
     /// Raises
     /// ------
@@ -39,7 +43,7 @@ impl Linalg {
     /// NonFiniteError
     ///     With ``.index``, the lowest failing item of the batch.
     /// ArgumentError
-    ///     For another mode or gauge.
+    ///     For another mode or gauge, and for the canonical gauge in mode ``"raw"``.
     ///
     /// Examples
     /// --------
@@ -63,7 +67,7 @@ impl Linalg {
         let mode = match mode {
             None => QrMode::Reduced,
             Some(object) => {
-                let text = option_text(object, "qr", "mode", "'reduced', 'complete' and 'r'")?;
+                let text = option_text(object, "qr", "mode", "'reduced', 'complete', 'r' and 'raw'")?;
                 QrMode::from_name(text).map_err(|error| raise(py, error.in_operation("qr")))?
             }
         };
@@ -71,13 +75,24 @@ impl Linalg {
         let (_array, a) = stack(a, "qr", 0)?;
         let (m, n) = (a.rows, a.cols);
         let k = m.min(n);
+        let raw = mode == QrMode::Raw;
+        if raw && gauge == Gauge::Canonical {
+            let error = Error::new(
+                ErrorCode::Argument,
+                "gauge='canonical' is for q and r; leave it out in mode 'raw', which gives the reflectors",
+            )
+            .with("argument", "gauge");
+            return Err(raise(py, error.in_operation("qr")));
+        }
         let size = if mode == QrMode::Complete { m } else { k };
         let call = Call::enter(py, self, "qr")?;
-        let (r, r_data) = call.new_array(a.dtype, &a.shape_with(&[size, n]))?;
+        let form = if raw { [n, m] } else { [size, n] };
+        let (r, r_data) = call.new_array(a.dtype, &a.shape_with(&form))?;
         let (q, q_data) = if mode == QrMode::R {
             (None, Address(std::ptr::null_mut()))
         } else {
-            let (q, data) = call.new_array(a.dtype, &a.shape_with(&[m, size]))?;
+            let shape: &[usize] = if raw { &[k] } else { &[m, size] };
+            let (q, data) = call.new_array(a.dtype, &a.shape_with(shape))?;
             (Some(q), data)
         };
         let nanoseconds = a.count() * cost::qr(m, n.max(size), a.dtype.is_complex());
@@ -89,6 +104,7 @@ impl Linalg {
             })
         })?;
         match q {
+            Some(tau) if raw => Ok((r, tau).into_pyobject(py)?.into_any()),
             Some(q) => named(py, Named::Qr, (q, r)),
             None => Ok(r),
         }

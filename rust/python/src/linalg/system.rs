@@ -124,7 +124,9 @@ impl<'py> Rows<'py> {
         let numpy = PyModule::import(py, "numpy")?;
         let given = numpy.call_method1("asarray", (object,))?;
         let kind = given.getattr("dtype")?.getattr("kind")?.extract::<String>()?;
-        if kind != "i" && kind != "u" {
+        // Where there are none, their type says nothing.
+        let some = given.getattr("size")?.extract::<usize>()? > 0;
+        if some && kind != "i" && kind != "u" {
             let name = given.getattr("dtype")?.str()?.to_string();
             let error = Error::new(
                 ErrorCode::DType,
@@ -134,7 +136,11 @@ impl<'py> Rows<'py> {
             .with("actual", name);
             return Err(raise(py, error.in_operation(operation)));
         }
-        let array = given.call_method1("astype", ("int64",))?;
+        let array = if some {
+            given.call_method1("astype", ("int64",))?
+        } else {
+            numpy.call_method1("empty", (given.getattr("shape")?, "int64"))?
+        };
         let view = view_of(&array)?;
         let (sizes, strides) = (view.sizes(), view.strides());
         let refuse = || {
