@@ -122,6 +122,7 @@ fn decompose<T: Field>(
             n,
             active,
             whole: vectors,
+            chains: balanced,
         },
         eigen.w,
         eigen.w_im,

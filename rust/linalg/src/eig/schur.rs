@@ -61,6 +61,8 @@ pub(crate) struct Workspace<'a, T> {
     pub(crate) active: Range<usize>,
     /// Whether all of the Schur form is wanted, or the eigenvalues alone.
     pub(crate) whole: bool,
+    /// Whether bulges may go in chains.
+    pub(crate) chains: bool,
 }
 
 /// Brings `h` to Schur form, in place. Imaginary parts of the eigenvalues of real matrices go to `w_im`.
@@ -77,6 +79,7 @@ pub(crate) fn iterate<T: Field>(
         n,
         active,
         whole,
+        chains,
     } = work;
     {
         let (t, stack) = slice(stack, hessenberg::factor_len(n), T::ZERO);
@@ -92,7 +95,11 @@ pub(crate) fn iterate<T: Field>(
     }
     let team = crew.map(|crew| Team {
         crew,
-        room: multishift::Room::cut(stack, n),
+        room: if chains {
+            multishift::Room::cut(stack, n)
+        } else {
+            None
+        },
     });
     if T::IS_REAL {
         Iteration {
@@ -157,6 +164,7 @@ unsafe fn item<T: Field>(
             n,
             active: 0..n,
             whole: true,
+            chains: true,
         };
         iterate(work, w, w_im, crew, stack)?;
         store_rows(h.as_ptr(), n, n, n, t, n, |_, x| back.apply(x));
