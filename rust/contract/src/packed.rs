@@ -119,8 +119,8 @@ impl Packed {
         };
         // Squares of neighbours that are far apart should not be cut.
         let square = 4 * terms.jump(0).max(terms.jump(1));
-        let kc = if square > 4 && square <= 2 * blocks.kc && square < terms.len() {
-            (2 * blocks.kc / square).max(1) * square
+        let kc = if square > 4 && square <= blocks.kc && square < terms.len() {
+            (blocks.kc / square).max(1) * square
         } else {
             even(terms.len(), blocks.kc, 4).min(terms.len().max(1))
         };

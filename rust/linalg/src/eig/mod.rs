@@ -108,7 +108,7 @@ fn decompose<T: Field>(
         }
         balance::scale(h, n, active.clone(), exponents, squares);
     }
-    if balanced && n >= fast::from::<T>() && active == (0..n) {
+    if balanced && n >= fast::from::<T>(vectors) && active == (0..n) {
         fast::decompose(h, n, eigen, x, stack)?;
         if vectors {
             finish(x, n, order, exponents, eigen);
