@@ -3,7 +3,7 @@
 use crate::ahead::PackAhead;
 use crate::direct::Direct;
 use crate::fused::Fused;
-use crate::packed::{Arrays, Packed, left_in_place, right_in_place};
+use crate::packed::{Arrays, BEHIND, Packed, left_in_place, right_in_place};
 use crate::policy::{self, BatchPolicy};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -241,9 +241,7 @@ impl Gemm {
                 (extent, strides)
             })
             .collect();
-        let total = bytes
-            .checked_mul(items)
-            .filter(|&bytes| bytes <= isize::MAX as usize)?;
+        let total = items * bytes + BEHIND;
         let ahead = PackAhead::new((**packed).clone(), factor, Nest::new(loops));
         self.batch = Nest::new(kept);
         Some((ahead, total))

@@ -29,7 +29,7 @@ const IN_TURN: usize = 32;
 /// Rows or columns that are packed together, at most.
 const MOST_TOGETHER: usize = 4096;
 /// The kernel asks for lines a little behind the last panel.
-const BEHIND: usize = 4096;
+pub(crate) const BEHIND: usize = 4096;
 /// Bytes of packed rows, at most.
 const SHARED: usize = 4 << 20;
 
@@ -188,7 +188,7 @@ impl Packed {
             self.right_in_place = None;
         }
         let bytes = padded * self.terms.len() * self.kernel.dtype.size();
-        Some(lines(bytes) + BEHIND)
+        Some(lines(bytes))
     }
 
     /// Rows or columns, and how many of them a panel has.
